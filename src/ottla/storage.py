@@ -1,0 +1,328 @@
+"""List, open, read ranges of and publish files on a local path or a URI; nothing here knows Kafka.
+
+Local files are read with pread: a mapping of a file that a broker truncates kills the process.
+Everything with a scheme goes to `object_store`.
+"""
+
+import os
+import posixpath
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, Self
+
+import numpy as np
+from pyarrow import fs
+
+from ottla.errors import OptionError
+from ottla.object_store import (
+    DEFAULT_OPTIONS,
+    SCHEMES,
+    StorageOptions,
+    connect,
+    put,
+    put_if_absent,
+)
+from ottla.region import Bytes
+
+Path = str | os.PathLike[str]
+
+_READ_LIMIT: Final = 1 << 30  # one pread returns at most 2^31 - 4096 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file as it was when it was listed."""
+
+    path: str
+    size: int
+    modified_ns: int
+
+
+class _Source(Protocol):
+    """Where the bytes of an open file come from."""
+
+    def read(self, target: Bytes, position: int) -> int: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An open file of a known size. Reads move no cursor, so threads may share it."""
+
+    path: str
+    size: int
+    source: _Source
+
+    def read_into(self, buffer: Bytes, position: int, size: int) -> int:
+        """Put `size` bytes from `position` into `buffer`; fewer only where the file ends."""
+        wanted = max(0, min(size, self.size - position))
+        done = 0
+        while done < wanted:
+            target = buffer[done : min(wanted, done + _READ_LIMIT)]
+            count = self.source.read(target, position + done)
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def close(self) -> None:
+        """Give the descriptor or connection back."""
+        self.source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Local:
+    descriptor: int
+
+    def read(self, target: Bytes, position: int) -> int:
+        return os.preadv(self.descriptor, [target.data], position)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    stream: Any
+    path: str
+    still_there: Callable[[], bool]
+
+    def read(self, target: Bytes, position: int) -> int:
+        try:
+            data = self.stream.read_at(target.size, position)
+        except OSError as error:
+            if self.still_there():
+                raise
+            raise _vanished(self.path) from error
+        target[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+        return len(data)
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+def _vanished(path: str) -> FileNotFoundError:
+    return FileNotFoundError(f"{path} vanished between listing and reading: its owner deleted it")
+
+
+def is_remote(path: Path) -> bool:
+    """Whether a path is a URI of an object store.
+
+    >>> is_remote("s3a://bucket/logs"), is_remote("/var/kafka"), is_remote("file:///var/kafka")
+    (True, False, False)
+    """
+    scheme, separator, _ = os.fspath(path).partition("://")
+    if not separator or scheme == "file":
+        return False
+    if scheme not in SCHEMES:
+        known = ", ".join(sorted(SCHEMES))
+        raise OptionError(f"no storage for {scheme}://; known are local paths, {known}")
+    return True
+
+
+def local_path(path: Path) -> str:
+    """The path of a local file, which may be written as a file URI."""
+    return os.fspath(path).removeprefix("file://")
+
+
+def join(path: Path, *names: str) -> str:
+    """Names below a path or URI.
+
+    >>> join("s3://bucket/", "orders-0", "0.log"), join("/", "tmp")
+    ('s3://bucket/orders-0/0.log', '/tmp')
+    """
+    return posixpath.join(os.fspath(path).rstrip("/") or "/", *names)
+
+
+def open_file(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) -> File:
+    """Open for reading; an `Entry` is read as it was listed, up to the size it had then."""
+    if not isinstance(source, Entry):
+        path = os.fspath(source)
+        return _open_remote(path, None, options) if is_remote(path) else _open_local(path)
+    try:
+        file = (
+            _open_remote(source.path, source.size, options)
+            if is_remote(source.path)
+            else _open_local(source.path)
+        )
+    except FileNotFoundError as error:
+        raise _vanished(source.path) from error
+    return replace(file, size=min(file.size, source.size))
+
+
+def _open_local(path: str) -> File:
+    descriptor = os.open(local_path(path), os.O_RDONLY | os.O_CLOEXEC)
+    return File(path, os.fstat(descriptor).st_size, _Local(descriptor))
+
+
+def _open_remote(path: str, size: int | None, options: StorageOptions) -> File:
+    system, key = connect(path, options)
+    # A size at hand saves the request that asks for it.
+    known = key if size is None else fs.FileInfo(key, fs.FileType.File, size=size)
+    stream = system.open_input_file(known)
+    return File(path, stream.size(), _Remote(stream, path, lambda: exists(path, options)))
+
+
+def read_bytes(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) -> bytes:
+    """The whole of a small file."""
+    with open_file(source, options) as file:
+        buffer = np.empty(file.size, dtype=np.uint8)
+        return buffer[: file.read_into(buffer, 0, file.size)].tobytes()
+
+
+def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
+    """Whether there is a file or directory."""
+    if not is_remote(path):
+        return os.path.exists(local_path(path))
+    system, key = connect(os.fspath(path), options)
+    return bool(system.get_file_info(key).type != fs.FileType.NotFound)
+
+
+def list_files(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[Entry]:
+    """Every file below a directory or prefix in order of name, or the file itself."""
+    found = _list_remote(os.fspath(path), options) if is_remote(path) else _list_local(path)
+    return sorted(found, key=lambda entry: entry.path)
+
+
+def _list_local(path: Path) -> Iterator[Entry]:
+    root = local_path(path)
+    if not os.path.isdir(root):
+        yield _entry(root)
+        return
+    for folder, _, names in os.walk(root):
+        for name in names:
+            try:
+                yield _entry(os.path.join(folder, name))
+            except FileNotFoundError:
+                continue  # deleted by a live broker since its directory was read
+
+
+def _entry(path: str) -> Entry:
+    status = os.stat(path)
+    return Entry(path, status.st_size, status.st_mtime_ns)
+
+
+def _list_remote(uri: str, options: StorageOptions) -> Iterator[Entry]:
+    system, key = connect(uri, options)
+    root = uri.rstrip("/")
+    info = system.get_file_info(key)
+    if info.type == fs.FileType.NotFound:
+        raise FileNotFoundError(f"no such object or prefix: {uri}")
+    if info.type == fs.FileType.File:
+        yield Entry(root, info.size, info.mtime_ns or 0)
+        return
+    for item in system.get_file_info(fs.FileSelector(key, recursive=True)):
+        if item.type == fs.FileType.File:
+            yield Entry(root + item.path.removeprefix(key), item.size, item.mtime_ns or 0)
+
+
+def write_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Write a file whole or not at all, replacing what is there."""
+    if is_remote(path):
+        put(os.fspath(path), data, options)
+        return
+    target = local_path(path)
+    os.replace(_write_beside(target, data), target)
+    sync_directory(os.path.dirname(target))
+
+
+def create_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
+    """Write a file whole unless there is one, and say whether this call wrote it."""
+    if is_remote(path):
+        return put_if_absent(os.fspath(path), data, options)
+    target = local_path(path)
+    written = _write_beside(target, data)
+    try:
+        os.link(written, target)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(written)
+    sync_directory(os.path.dirname(target))
+    return True
+
+
+def _write_beside(target: str, data: bytes) -> str:
+    """Put bytes durably under a name of their own in the directory of `target`."""
+    folder = os.path.dirname(target) or "."
+    os.makedirs(folder, exist_ok=True)
+    descriptor, written = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(descriptor)
+    os.chmod(written, 0o644)  # mkstemp makes it private, and a broker may run as another user
+    return written
+
+
+def sync_directory(path: str) -> None:
+    """Make names that were added to or taken from a local directory durable."""
+    descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Any]:
+    """Stream a new file out; it is durable when the block ends."""
+    if is_remote(path):
+        system, key = connect(os.fspath(path), options)
+        with system.open_output_stream(key) as stream:
+            yield stream
+        return
+    target = local_path(path)
+    folder = os.path.dirname(target) or "."
+    os.makedirs(folder, exist_ok=True)
+    with open(target, "wb") as stream:
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+    sync_directory(folder)
+
+
+def move_file(source: Path, target: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Rename, replacing `target`: atomic locally, a copy and a delete on an object store."""
+    if is_remote(source):
+        system, key = connect(os.fspath(source), options)
+        system.move(key, connect(os.fspath(target), options)[1])
+        return
+    folder = os.path.dirname(local_path(target)) or "."
+    os.makedirs(folder, exist_ok=True)
+    os.replace(local_path(source), local_path(target))
+    sync_directory(folder)
+
+
+def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Delete a file; one that is gone is no error, so that a clean-up can be repeated."""
+    if is_remote(path):
+        system, key = connect(os.fspath(path), options)
+        if exists(path, options):
+            system.delete_file(key)
+        return
+    try:
+        os.unlink(local_path(path))
+    except FileNotFoundError:
+        return
+
+
+def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Delete a directory with everything in it, if it is there."""
+    if not exists(path, options):
+        return
+    if is_remote(path):
+        system, key = connect(os.fspath(path), options)
+        system.delete_dir(key)
+        return
+    shutil.rmtree(local_path(path))

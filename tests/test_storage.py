@@ -1,0 +1,112 @@
+"""Local storage; the S3 side is in test_storage_s3.py."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ottla.errors import OptionError
+from ottla.storage import (
+    create_file,
+    delete_tree,
+    list_files,
+    move_file,
+    open_file,
+    open_output,
+    read_bytes,
+    write_file,
+)
+
+
+def test_a_range_is_read_where_the_caller_wants_it(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(bytes(range(100)))
+    buffer = np.zeros(16, dtype=np.uint8)
+    with open_file(path) as file:
+        assert (file.size, file.path) == (100, str(path))
+        assert file.read_into(buffer, 40, 8) == 8
+    assert buffer.tolist() == [*range(40, 48), *[0] * 8]
+
+
+@pytest.mark.parametrize(("position", "count"), [(96, 4), (100, 0), (1000, 0)])
+def test_a_read_past_the_end_is_short(tmp_path: Path, position: int, count: int) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(bytes(100))
+    with open_file(path) as file:
+        assert file.read_into(np.empty(16, dtype=np.uint8), position, 16) == count
+
+
+def test_a_file_that_shrinks_while_open_gives_a_short_read(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(bytes(100))
+    with open_file(path) as file:
+        path.write_bytes(bytes(10))
+        assert file.read_into(np.empty(100, dtype=np.uint8), 0, 100) == 10
+
+
+def test_a_listed_file_is_read_up_to_the_size_it_was_listed_with(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"first")
+    (entry,) = list_files(tmp_path)
+    with (tmp_path / "a").open("ab") as stream:
+        stream.write(b" and appended later")
+    assert read_bytes(entry) == b"first"
+
+
+def test_a_file_that_vanishes_after_listing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"first")
+    (entry,) = list_files(tmp_path)
+    (tmp_path / "a").unlink()
+    with pytest.raises(FileNotFoundError, match=r"/a vanished between listing and reading"):
+        open_file(entry)
+
+
+def test_files_of_all_levels_are_listed_by_name_and_directories_are_not(tmp_path: Path) -> None:
+    for name in ("t-1/b.log", "t-0/a.log", "top"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    found = [(entry.path, entry.size) for entry in list_files(tmp_path)]
+    assert found == [
+        (f"{tmp_path}/t-0/a.log", 9),
+        (f"{tmp_path}/t-1/b.log", 9),
+        (f"{tmp_path}/top", 3),
+    ]
+
+
+def test_listing_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        list_files(tmp_path / "nothing")
+
+
+def test_a_file_uri_is_a_local_path(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    assert read_bytes(f"file://{tmp_path}/a") == b"x"
+
+
+def test_an_unknown_scheme_is_refused_by_name() -> None:
+    with pytest.raises(OptionError, match="no storage for ftp://"):
+        open_file("ftp://host/a")
+
+
+def test_of_two_creators_the_first_wins(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "commit.json"
+    assert create_file(path, b"first")
+    assert not create_file(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert [child.name for child in path.parent.iterdir()] == ["commit.json"]
+
+
+def test_writing_replaces_and_leaves_nothing_beside(tmp_path: Path) -> None:
+    write_file(tmp_path / "a", b"old")
+    write_file(tmp_path / "a", b"new")
+    assert [(child.name, child.read_bytes()) for child in tmp_path.iterdir()] == [("a", b"new")]
+
+
+def test_a_streamed_file_is_moved_into_a_directory_that_is_made_for_it(tmp_path: Path) -> None:
+    with open_output(tmp_path / "staged" / "a") as stream:
+        stream.write(b"12")
+        stream.write(b"34")
+    move_file(tmp_path / "staged" / "a", tmp_path / "out" / "b")
+    assert (tmp_path / "out" / "b").read_bytes() == b"1234"
+    delete_tree(tmp_path / "staged")
+    delete_tree(tmp_path / "staged")
+    assert [child.name for child in tmp_path.iterdir()] == ["out"]
