@@ -1,0 +1,37 @@
+"""`python -m benchmarks [decode] [encode] [scan] [--quick] [--only TEXT] [--publish]`."""
+
+import argparse
+
+from benchmarks import bench_decode, bench_encode, bench_scan
+from benchmarks.corpus import FULL, QUICK
+from benchmarks.table import markdown, publish
+
+BENCHMARKS = {"decode": bench_decode, "encode": bench_encode, "scan": bench_scan}
+
+
+def main() -> None:
+    """Run the benchmarks that were named, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--quick", action="store_true", help="few and small files")
+    parser.add_argument("--only", default="", metavar="TEXT", help="files whose label has TEXT")
+    parser.add_argument("--publish", action="store_true", help="keep the tables in the README")
+    arguments = parser.parse_args()
+    plan = QUICK if arguments.quick else FULL
+    cases = [case for case in plan.cases if arguments.only in str(case)]
+    for name in arguments.names or BENCHMARKS:
+        if name not in BENCHMARKS:
+            parser.error(f"unknown benchmark {name}: one of {', '.join(BENCHMARKS)}")
+        benchmark = BENCHMARKS[name]
+        rows = []
+        for case in cases:
+            rows.append(benchmark.row(case, plan))
+            print("  ".join(rows[-1]), flush=True)
+        text = markdown(benchmark.HEADING, rows)
+        print(f"\n{name}\n\n{text}\n")
+        if arguments.publish:
+            publish(name, text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The ratios to Java that we ask of ourselves. One that is missed needs a note that says why."""
+
+from benchmarks.corpus import Case
+
+_DECODE_500 = {
+    100: {"none": 2.0, "lz4": 1.3, "snappy": 1.4, "gzip": 2.0, "zstd": 1.1},
+    20: {"none": 2.4, "lz4": 1.8, "snappy": 1.6, "gzip": 1.6, "zstd": 1.4},
+    1000: {"none": 1.4, "lz4": 1.0, "snappy": 1.2, "gzip": 2.0, "zstd": 0.95},
+}
+_DECODE_SMALL_BATCHES = {"none": 1.5, "lz4": 1.0, "snappy": 0.5, "gzip": 0.5, "zstd": 0.5}
+_ENCODE = {"none": 3.0, "lz4": 1.0, "snappy": 1.0, "gzip": 0.9, "zstd": 1.0}
+
+VERIFY_TO_PREADV = 0.8
+
+
+def decode_target(case: Case) -> float | None:
+    """None where no figure was set."""
+    if case.shape != "text":
+        return None
+    if case.records_per_batch == 500:
+        return _DECODE_500[case.value_bytes][case.codec]
+    return _DECODE_SMALL_BATCHES[case.codec] if case.value_bytes == 100 else None
+
+
+def encode_target(case: Case) -> float | None:
+    """None where no figure was set."""
+    plain = case.shape == "text" and case.records_per_batch == 500 and case.value_bytes == 100
+    return _ENCODE[case.codec] if plain else None
