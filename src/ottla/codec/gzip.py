@@ -1,0 +1,145 @@
+"""gzip as Java reads and writes it: the members are framed here, deflate is ISA-L's or zlib's.
+
+The reader is java.util.zip.GZIPInputStream of JDK 17 over a buffer of 8 KiB, as GzipCompression
+opens it. Its one oddity: after a member it looks for another only when more than 18 bytes are
+left, or when the bytes left were not yet in its buffer; what does not parse as a member's head
+is ignored.
+"""
+
+import struct
+import zlib
+from types import ModuleType
+from typing import Final, cast
+
+from isal import isal_zlib
+
+from ottla.codec.arena import Output
+from ottla.codec.errors import CodecError
+
+MAGIC: Final = b"\x1f\x8b"
+DEFLATE: Final = 8
+FHCRC: Final = 0x02
+FEXTRA: Final = 0x04
+FNAME: Final = 0x08
+FCOMMENT: Final = 0x10
+HEAD_SIZE: Final = 10
+TRAILER_SIZE: Final = 8
+# JDK 16 and later write 255, "unknown", as the operating system.
+HEAD: Final = MAGIC + b"\x08\x00\x00\x00\x00\x00\x00\xff"
+
+READ_BUFFER: Final = 8 * 1024  # GzipCompression.wrapForInput
+STEP: Final = 4 << 20  # decompressed bytes asked for at once: what a bomb costs beyond the arena
+RAW_DEFLATE: Final = -15
+_ISAL_ERROR: Final = cast(type[Exception], isal_zlib.error)  # its stub says instance, not class
+
+
+def open_stream(payload: memoryview, magic: int) -> None:  # noqa: ARG001
+    """Reject what GZIPInputStream's constructor rejects: a bad head."""
+    _read_head(payload, 0)
+
+
+def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa: ARG001
+    """Write what the members hold; zlib, which is Java's judge of deflate, has the last word."""
+    try:
+        _read_members(payload, output, isal_zlib)
+    except _ISAL_ERROR:
+        output.restart()
+        try:
+            _read_members(payload, output, zlib)
+        except zlib.error as error:
+            raise CodecError(f"gzip: {error}") from error
+
+
+def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001
+    """One member, deflated by zlib, as GzipOutputStream writes it."""
+    deflater = zlib.compressobj(level, zlib.DEFLATED, RAW_DEFLATE)
+    body = deflater.compress(payload) + deflater.flush()
+    trailer = struct.pack("<II", isal_zlib.crc32(payload), len(payload) & 0xFFFFFFFF)
+    return b"".join((HEAD, body, trailer))
+
+
+def _read_members(payload: memoryview, output: Output, library: ModuleType) -> None:
+    """Decode member after member until Java would see the end."""
+    at = _read_head(payload, 0)
+    buffered = at  # how far GZIPInputStream has filled its buffer
+    fed = len(payload)
+    while True:
+        stop = _inflate(payload, at, fed=fed, output=output, library=library)
+        while buffered < stop:
+            buffered = min(buffered + READ_BUFFER, len(payload))
+        end = stop + TRAILER_SIZE
+        if len(payload) <= end:
+            return
+        buffered = max(buffered, end)
+        # GZIPInputStream.readTrailer wants bytes unread, or room for two trailers and a head.
+        if buffered == len(payload) and len(payload) - stop <= 2 * TRAILER_SIZE + HEAD_SIZE:
+            return
+        try:
+            at = _read_head(payload, end)
+        except CodecError:
+            return
+        buffered = max(buffered, at)
+        # The library copies what follows a member: feed it little, as there may be many.
+        fed = READ_BUFFER
+
+
+def _inflate(payload: memoryview, at: int, *, fed: int, output: Output, library: ModuleType) -> int:
+    """Decode the member whose deflate data begins at `at`; return where that data ends."""
+    inflater = library.decompressobj(RAW_DEFLATE)
+    crc = size = 0
+    pending: bytes | memoryview = payload[at : at + fed]
+    read = at + len(pending)
+    while True:
+        data = inflater.decompress(pending, STEP)
+        crc = isal_zlib.crc32(data, crc)
+        size += len(data)
+        output.put(data)
+        if inflater.eof:
+            break
+        pending = inflater.unconsumed_tail
+        if not pending and len(data) < STEP:
+            pending = payload[read : read + fed]
+            read += len(pending)
+            if not pending:
+                raise CodecError("gzip: deflate data ends too early")
+    stop = read - len(inflater.unused_data)
+    if payload[stop : stop + TRAILER_SIZE] == struct.pack("<II", crc, size & 0xFFFFFFFF):
+        return stop
+    if len(payload) - stop < TRAILER_SIZE:
+        raise CodecError("gzip: trailer is incomplete")
+    raise CodecError("gzip: trailer does not match the data (CRC-32 or size)")
+
+
+def _read_head(payload: memoryview, start: int) -> int:
+    """Return where the deflate data of the member at `start` begins."""
+    at = start + HEAD_SIZE
+    head = payload[start:at].tobytes()
+    if head[:4] == HEAD[:4] and len(head) == HEAD_SIZE:
+        return at
+    if not MAGIC.startswith(head[:2]):
+        raise CodecError("gzip: magic bytes are missing")
+    if len(head) > len(MAGIC) and head[2] != DEFLATE:
+        raise CodecError(f"gzip: compression method {head[2]} is unknown")
+    if len(head) < HEAD_SIZE:
+        raise CodecError("gzip: head is incomplete")
+    flags = head[3]
+    if flags & FEXTRA:
+        at += 2 + int.from_bytes(payload[at : at + 2], "little")
+    for flag in (FNAME, FCOMMENT):
+        if flags & flag:
+            at = _after_zero(payload, at)
+    if flags & FHCRC:
+        stored = int.from_bytes(payload[at : at + 2], "little")
+        computed = isal_zlib.crc32(payload[start:at]) & 0xFFFF
+        at += 2
+        if at <= len(payload) and stored != computed:
+            raise CodecError("gzip: head does not match its checksum")
+    if at > len(payload):
+        raise CodecError("gzip: head is incomplete")
+    return at
+
+
+def _after_zero(payload: memoryview, at: int) -> int:
+    """Return the position after the next zero byte, or past the end if there is none."""
+    found = payload[at:].tobytes().find(0)
+    return len(payload) + 1 if found < 0 else at + found + 1

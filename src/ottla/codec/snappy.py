@@ -1,0 +1,113 @@
+"""Snappy as snappy-java frames it (xerial), or one raw block; the blocks are cramjam's work.
+
+The reader is org.xerial.snappy.SnappyInputStream. This is not the framing format of the Snappy
+project, which Kafka does not read.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from cramjam import DecompressionError
+from cramjam import snappy as blocks
+
+from ottla.codec.arena import Measure, Output
+from ottla.codec.errors import CodecError, OutputTooLarge
+
+MAGIC: Final = b"\x82SNAPPY\x00"
+HEAD: Final = MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version
+CONCATENATED: Final = MAGIC[:4]
+BLOCK_SIZE: Final = 32 * 1024  # SnappyOutputStream's default: raw bytes in a block
+MAX_CHUNK_SIZE: Final = 512 << 20  # SnappyInputStream.MAX_CHUNK_SIZE
+OLDEST_VERSION: Final = 1
+INT32_MAX: Final = 2**31 - 1
+# A copy element of three bytes yields at most 64: what claims more cannot be true.
+MAX_EXPANSION: Final = 22
+
+
+class Block(NamedTuple):
+    """One raw block: where it lies, and what it says it decompresses to."""
+
+    start: int
+    stop: int
+    size: int
+
+
+def open_stream(payload: memoryview, magic: int) -> None:
+    """Reject what SnappyInputStream's constructor rejects: nothing, or one bad raw block."""
+    if not _is_framed(payload):
+        decompress(payload, magic, Measure(INT32_MAX))
+
+
+def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa: ARG001
+    """Write what the blocks hold, after their sizes were added up."""
+    found = list(_blocks(payload))
+    if sum(block.size for block in found) > output.limit:
+        raise OutputTooLarge(output.limit)
+    for start, stop, size in found:
+        room = output.room(size)
+        try:
+            wrote = blocks.decompress_raw_into(payload[start:stop], room)
+        except DecompressionError as error:
+            raise CodecError(f"snappy: {error}") from error
+        output.wrote(wrote)
+
+
+def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001
+    """Blocks of 32 KiB, each after its compressed size."""
+    pieces: list[bytes] = [HEAD]
+    for start in range(0, len(payload), BLOCK_SIZE):
+        block = bytes(blocks.compress_raw(payload[start : start + BLOCK_SIZE]))
+        pieces += (struct.pack(">i", len(block)), block)
+    return b"".join(pieces)
+
+
+def _is_framed(payload: memoryview) -> bool:
+    return len(payload) >= len(HEAD) and payload[: len(MAGIC)].tobytes() == MAGIC
+
+
+def _blocks(payload: memoryview) -> Iterator[Block]:
+    """Find the blocks as SnappyInputStream.hasNextChunk does."""
+    if not payload:
+        raise CodecError("snappy: nothing to decompress")
+    if not _is_framed(payload):
+        yield _block(payload, 0, len(payload))
+        return
+    at = len(HEAD)
+    while at + 4 <= len(payload):  # one to three bytes at the end are no error
+        if payload[at : at + 4] == CONCATENATED:
+            at = _skip_head(payload, at)
+            continue
+        size = int.from_bytes(payload[at : at + 4], "big", signed=True)
+        at += 4
+        if not 0 <= size <= MAX_CHUNK_SIZE:
+            raise CodecError(f"snappy: block size {size} is out of range")
+        if at + size > len(payload):
+            raise CodecError("snappy: block is incomplete")
+        yield _block(payload, at, at + size)
+        at += size
+
+
+def _skip_head(payload: memoryview, at: int) -> int:
+    """Pass the head of a concatenated stream; only here does snappy-java look at the version."""
+    head = payload[at : at + len(HEAD)].tobytes()
+    if len(head) < len(HEAD):
+        raise CodecError("snappy: head of a concatenated stream is incomplete")
+    version = int.from_bytes(head[8:12], "big", signed=True)
+    if head.startswith(MAGIC) and version < OLDEST_VERSION:
+        raise CodecError(f"snappy: version {version} of a concatenated stream is not supported")
+    return at + len(HEAD)
+
+
+def _block(payload: memoryview, start: int, stop: int) -> Block:
+    """Read the uncompressed size that a raw block begins with, and doubt it."""
+    size = 0
+    for index, byte in enumerate(payload[start : min(stop, start + 5)]):
+        size |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            break
+    else:
+        raise CodecError("snappy: uncompressed size is malformed")
+    if size > min(INT32_MAX, MAX_EXPANSION * (stop - start)):
+        raise CodecError(f"snappy: {stop - start} bytes cannot hold {size}")
+    return Block(start, stop, size)

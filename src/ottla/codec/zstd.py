@@ -1,0 +1,134 @@
+"""Zstandard streams as zstd-jni reads and writes them: frames one after another, none cut short.
+
+The reader is ZstdInputStreamNoFinalizer. The library decodes but does not say that a frame was
+cut short, so the walk over the blocks of each frame is ours.
+"""
+
+import threading
+from typing import Final, NamedTuple
+
+import zstandard
+
+from ottla.codec.arena import Output
+from ottla.codec.errors import CodecError
+
+MAGIC: Final = b"\x28\xb5\x2f\xfd"
+SKIPPABLE: Final = 0x184D2A50
+SKIPPABLE_MASK: Final = 0xFFFFFFF0
+SINGLE_SEGMENT: Final = 0x20
+CHECKSUM: Final = 0x04
+DICTIONARY_SIZES: Final = (0, 1, 2, 4)
+CONTENT_SIZES: Final = (0, 2, 4, 8)
+RLE: Final = 1
+MAX_BLOCK_SIZE: Final = 128 * 1024
+READ_BUFFER: Final = MAX_BLOCK_SIZE + 3  # ZSTD_DStreamInSize, what zstd-jni reads at once
+STEP: Final = 4 << 20  # decompressed bytes asked for at once
+TINY: Final = 1024  # so few bytes hold at most 256 blocks of 128 KiB: a bomb of 32 MiB
+
+
+class Frames(NamedTuple):
+    """What a walk over whole frames found."""
+
+    stop: int  # where the last whole frame ends
+    bound: int  # no more bytes than this come out
+
+
+class _Contexts(threading.local):
+    """Decoders are costly to make and must not be shared by threads."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_contexts: Final = _Contexts()
+
+
+def open_stream(payload: memoryview, magic: int) -> None:
+    """ZstdInputStreamNoFinalizer's constructor reads nothing, so it rejects nothing."""
+
+
+def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa: ARG001
+    """Write what the frames hold."""
+    try:
+        if len(payload) > TINY or not _read_one_frame(payload, output):
+            _read_frames(payload, output)
+    except zstandard.ZstdError as error:
+        raise CodecError(f"zstd: {error}") from error
+
+
+def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001
+    """One frame without content size and checksum, as a stream is written."""
+    compressor = zstandard.ZstdCompressor(
+        level=level, write_content_size=False, write_checksum=False
+    ).compressobj()
+    body: bytes = compressor.compress(payload)
+    end: bytes = compressor.flush()
+    return body + end
+
+
+def _read_one_frame(payload: memoryview, output: Output) -> bool:
+    """Decode a tiny payload that is one whole frame, and say whether it was."""
+    decoder = _contexts.decompressor.decompressobj()
+    data = decoder.decompress(payload)
+    if not decoder.eof or decoder.unused_data:
+        return False
+    output.put(data)
+    return True
+
+
+def _read_frames(payload: memoryview, output: Output) -> None:
+    """Decode frame after frame."""
+    frames = _walk_frames(payload)
+    if frames.stop < len(payload) and not _cut_unseen(frames.stop, len(payload)):
+        raise CodecError("zstd: frame is incomplete")
+    reader = _contexts.decompressor.stream_reader(payload, read_across_frames=True)
+    step = min(frames.bound + MAX_BLOCK_SIZE, STEP)
+    while wrote := reader.readinto(output.room(step)):
+        output.wrote(wrote)
+
+
+def _cut_unseen(start: int, size: int) -> bool:
+    """Whether zstd-jni overlooks that the frame at `start` is cut short.
+
+    It notes that a frame is open only when it reads from its source. A frame that begins in the
+    middle of the last piece read begins without a read, and so its end is never missed.
+    """
+    return start % READ_BUFFER != 0 and start // READ_BUFFER == (size - 1) // READ_BUFFER
+
+
+def _walk_frames(payload: memoryview) -> Frames:
+    """Pass whole frames; stop at the end, at a frame that is cut short, or at what is no frame."""
+    at = bound = 0
+    while at < len(payload):
+        word = int.from_bytes(payload[at : at + 4], "little")
+        if word & SKIPPABLE_MASK == SKIPPABLE and at + 8 <= len(payload):
+            stop = at + 8 + int.from_bytes(payload[at + 4 : at + 8], "little")
+            size = 0
+        elif payload[at : at + 4].tobytes() == MAGIC:
+            stop, size = _walk_blocks(payload, at)
+        else:
+            break
+        bound += size
+        if stop > len(payload):
+            break
+        at = stop
+    return Frames(at, bound)
+
+
+def _walk_blocks(payload: memoryview, start: int) -> tuple[int, int]:
+    """Return where a frame ends, past the payload if it is cut short, and how much comes out."""
+    if start + 5 > len(payload):
+        return len(payload) + 1, 0
+    descriptor = payload[start + 4]
+    single = bool(descriptor & SINGLE_SEGMENT)
+    content = CONTENT_SIZES[descriptor >> 6] or (1 if single else 0)
+    at = start + 5 + (0 if single else 1) + DICTIONARY_SIZES[descriptor & 3] + content
+    bound = 0
+    while at + 3 <= len(payload):
+        block = int.from_bytes(payload[at : at + 3], "little")
+        kind = (block >> 1) & 3
+        at += 3 + (1 if kind == RLE else block >> 3)
+        bound += MAX_BLOCK_SIZE
+        if block & 1:
+            return at + (4 if descriptor & CHECKSUM else 0), bound
+    return len(payload) + 1, bound
