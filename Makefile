@@ -1,0 +1,76 @@
+# Every target makes the virtual environment it needs; nothing is installed by hand.
+# PYTHON=python3.12 make test   chooses another interpreter.
+
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+ELSEWHERE := kafka or browser or faults or soak or spark_long
+INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tests/arrow)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-nojit test-spark test-kafka test-browser test-faults soak \
+	lint types bench constraints java
+
+help: ## Show this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+demo: $(READY) java ## Write segments, read them back, end in a Spark job over them
+	$(BIN)/ottla demo
+
+test: $(READY) java ## All that needs only Python and Java, below 15 minutes
+	$(PYTEST) -m 'not ($(ELSEWHERE))'
+	$(MAKE) --no-print-directory test-nojit
+
+test-nojit: $(READY) ## The kernels interpreted, so that an index out of bounds raises
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not (spark or $(ELSEWHERE))' $(INTERPRETED)
+
+test-spark: $(READY) java ## The longer tests on Spark
+	$(PYTEST) -m spark_long
+
+test-kafka: $(READY) java ## Against a real broker and its own classes, fetched from Maven Central
+	$(PYTEST) -m kafka
+
+test-browser: $(READY) ## The HTML report in Chromium
+	$(PYTEST) -m browser
+
+test-faults: $(READY) java ## Full disks and killed processes
+	$(PYTEST) -m faults
+
+soak: $(READY) java ## The full random counts of which the other targets run a tenth
+	$(PYTEST) -m 'soak or hypothesis' --hypothesis-profile soak
+
+lint: $(READY) ## Style, format and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(READY) ## mypy --strict
+	$(BIN)/mypy
+
+bench: $(READY) java ## Decode, encode, scan and verify against Kafka's Java classes
+	$(BIN)/python -m benchmarks
+
+constraints: ## Renew constraints.txt from a clean install of the newest versions
+	rm -rf build/newest
+	$(PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip install --quiet '.[spark,dev]'
+	sed -n '/^#/p' constraints.txt > build/constraints.txt
+	build/newest/bin/python -m pip freeze | sed '/^ottla /d' >> build/constraints.txt
+	mv build/constraints.txt constraints.txt
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'Ottla needs Python 3.11 or newer: install it, then make PYTHON=python3.11 ...' >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,dev]'
+	@touch $@
+
+# Spark takes the java of JAVA_HOME first. Version strings are "17.0.15", or "1.8.0" for Java 8.
+java:
+	@found=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p'); \
+	test "$${found:-0}" -ge 17 || { \
+		echo 'Spark needs Java 17 or newer. Install a JDK (Debian: apt install openjdk-17-jdk-headless;' \
+			'macOS: brew install openjdk@17) and set JAVA_HOME if it is not on the PATH.' >&2; exit 2; }
