@@ -1,0 +1,151 @@
+"""Names of files and directories: what Kafka reads out of them and what it writes into them."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from ottla.format.sentinels import INT32_MAX
+
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+REMOTE_INDEX_CACHE: Final = (
+    "remote-log-index-cache"  # the one folder a broker skips (RemoteIndexCache)
+)
+
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+META_PROPERTIES: Final = "meta.properties"
+PARTITION_METADATA: Final = "partition.metadata"
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
+CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
+
+_INT64_MAX: Final = 2**63 - 1
+
+
+class Kind(StrEnum):
+    """What a file named by an offset holds (LogFileUtils, Snapshots)."""
+
+    LOG = ".log"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TRANSACTION_INDEX = ".txnindex"
+    PRODUCER_SNAPSHOT = ".snapshot"
+    METADATA_SNAPSHOT = ".checkpoint"
+
+
+INDEX_KINDS: Final = (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX)
+
+
+class FileState(StrEnum):
+    """What the broker was about to do with a file."""
+
+    LIVE = ""
+    DELETED = ".deleted"
+    CLEANED = ".cleaned"
+    SWAP = ".swap"
+    PARTIAL = ".part"  # a metadata snapshot that was not finished
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """A file named by an offset; `epoch` only where the kind has one."""
+
+    offset: int
+    kind: Kind
+    state: FileState = FileState.LIVE
+    epoch: int | None = None
+
+
+_METADATA_SNAPSHOT: Final = re.compile(
+    r"([0-9]{20})-([0-9]{10})(?:-.*)?\.checkpoint(|\.deleted|\.part)"
+)
+_SEGMENT_FILE: Final = re.compile(
+    r"([0-9]+)(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(|\.deleted|\.cleaned|\.swap)"
+)
+
+
+def parse_file_name(name: str) -> FileName | None:
+    """What a file's name says, or None for a file that no offset names.
+
+    >>> parse_file_name("00000000000000000042.log.swap")
+    FileName(offset=42, kind=<Kind.LOG: '.log'>, state=<FileState.SWAP: '.swap'>, epoch=None)
+    """
+    found = _SEGMENT_FILE.fullmatch(name)
+    if found:
+        # LogFileUtils.offsetFromFileName parses what stands before the first dot, of any width.
+        offset = int(found[1])
+        return (
+            FileName(offset, Kind(found[2]), FileState(found[3])) if offset <= _INT64_MAX else None
+        )
+    found = _METADATA_SNAPSHOT.fullmatch(name)
+    if found and int(found[1]) <= _INT64_MAX:
+        state = FileState(found[3])
+        return FileName(int(found[1]), Kind.METADATA_SNAPSHOT, state, int(found[2]))
+    return None
+
+
+def file_name(offset: int, kind: Kind, state: FileState = FileState.LIVE) -> str:
+    """The name of a segment file.
+
+    >>> file_name(42, Kind.TIME_INDEX)
+    '00000000000000000042.timeindex'
+    """
+    return f"{offset:020d}{kind}{state}"
+
+
+def metadata_snapshot_name(offset: int, epoch: int) -> str:
+    """The name of a KRaft snapshot.
+
+    >>> metadata_snapshot_name(7, 2)
+    '00000000000000000007-0000000002.checkpoint'
+    """
+    return f"{offset:020d}-{epoch:010d}{Kind.METADATA_SNAPSHOT}"
+
+
+class DirectoryState(StrEnum):
+    """What the broker was about to do with a partition directory."""
+
+    LIVE = ""
+    DELETE = "-delete"
+    FUTURE = "-future"
+    STRAY = "-stray"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionName:
+    """A partition directory's name."""
+
+    topic: str
+    partition: int
+    state: DirectoryState = DirectoryState.LIVE
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+_MARKED_DIRECTORY: Final = re.compile(r"(\S+-\S+)\.\S+(-delete|-future|-stray)")
+_PARTITION: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
+
+
+def parse_directory_name(name: str) -> PartitionName | None:
+    """Topic and partition of a directory, or None where a broker would refuse to start.
+
+    LocalLog.parseTopicPartitionName: the partition is what follows the last dash, so that topics
+    may hold dashes and dots; a name with a mark must have all of `topic-partition.id-mark`.
+
+    >>> parse_directory_name("a-b.c-3")
+    PartitionName(topic='a-b.c', partition=3, state=<DirectoryState.LIVE: ''>)
+    """
+    state = DirectoryState.LIVE
+    if name.endswith((DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY)):
+        marked = _MARKED_DIRECTORY.fullmatch(name)
+        if not marked:
+            return None
+        state = DirectoryState(marked[2])
+        name = name[: name.rindex(".")]
+    found = _PARTITION.fullmatch(name)
+    if not found or int(found[2]) > INT32_MAX:
+        return None
+    return PartitionName(found[1], int(found[2]), state)

@@ -1,0 +1,88 @@
+"""Bytes worked out from kafka-facts 8.2 and the cases of OffsetIndexTest."""
+
+import numpy as np
+import pytest
+
+from ottla.errors import Rule
+from ottla.log.offset_index import (
+    OffsetIndex,
+    check_offset_index,
+    lookup_offset,
+    read_offset_index,
+    truncate_offset_index,
+    upper_bound,
+    write_offset_index,
+)
+
+# Base 45: (offset 47, position 10), (offset 50, position 300).
+BASE = 45
+DATA = bytes.fromhex("00000002 0000000a 00000005 0000012c")
+
+
+def index(*entries: tuple[int, int], base: int = 0) -> OffsetIndex:
+    offsets, positions = np.array(entries, dtype=np.int64).reshape(-1, 2).T
+    return OffsetIndex(base, offsets, positions)
+
+
+def rules(data: bytes, base: int = BASE) -> list[Rule]:
+    return [violation.rule for violation in check_offset_index(data, base, "f")]
+
+
+def test_entries_are_read_with_absolute_offsets_and_written_back() -> None:
+    found = read_offset_index(DATA, BASE)
+    assert found.offset.tolist() == [47, 50]
+    assert found.position.tolist() == [10, 300]
+    assert write_offset_index(found) == DATA
+
+
+def test_the_preallocated_tail_is_no_entry() -> None:
+    found = read_offset_index(DATA + bytes(10485760 - 16), BASE)
+    assert found.offset.tolist() == [47, 50]
+    assert read_offset_index(bytes(10485760), BASE).offset.size == 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "found"),
+    [(44, (45, 0)), (45, (45, 0)), (46, (45, 0)), (47, (47, 10)), (49, (47, 10)), (99, (50, 300))],
+)
+def test_lookup_gives_the_greatest_entry_at_or_below(offset: int, found: tuple[int, int]) -> None:
+    assert lookup_offset(read_offset_index(DATA, BASE), offset) == found
+
+
+def test_lookup_in_an_empty_index_gives_the_base_at_zero() -> None:
+    assert lookup_offset(read_offset_index(b"", BASE), 1000) == (45, 0)
+
+
+def test_the_upper_bound_is_the_first_entry_past_the_fetch() -> None:
+    found = index((0, 0), (5, 10), (8, 23), (9, 31), (12, 47))
+    assert upper_bound(found, 0, 10) == (5, 10)
+    assert upper_bound(found, 0, 11) == (8, 23)
+    assert upper_bound(found, 10, 10) == (8, 23)
+    assert upper_bound(found, 23, 24) == (12, 47)
+    assert upper_bound(found, 31, 17) is None
+    assert upper_bound(read_offset_index(b"", 0), 0, 5) is None
+
+
+@pytest.mark.parametrize(
+    ("offset", "kept"), [(12, [0, 3, 6, 9]), (10, [0, 3, 6, 9]), (9, [0, 3, 6]), (5, [0, 3])]
+)
+def test_truncation_keeps_what_is_strictly_smaller(offset: int, kept: list[int]) -> None:
+    before = index((0, 1), (3, 2), (6, 3), (9, 4))
+    assert truncate_offset_index(before, offset).offset.tolist() == kept
+
+
+@pytest.mark.parametrize(
+    ("data", "broken"),
+    [
+        pytest.param(DATA, [], id="sound"),
+        pytest.param(DATA + bytes(80), [], id="zero-tail"),
+        pytest.param(DATA + b"\0\0\0", [Rule.INDEX_SIZE], id="odd-size"),
+        pytest.param(
+            bytes.fromhex("ffffffff 00000001"), [Rule.INDEX_OFFSET_RANGE], id="below-base"
+        ),
+        pytest.param(DATA + DATA[8:], [Rule.INDEX_ORDER, Rule.INDEX_ORDER], id="repeated"),
+        pytest.param(DATA + bytes(8) + DATA, [Rule.INDEX_TAIL], id="after-the-tail"),
+    ],
+)
+def test_an_index_is_checked_by_itself(data: bytes, broken: list[Rule]) -> None:
+    assert rules(data) == broken
