@@ -1,0 +1,66 @@
+"""Our side of every benchmark: the one file to change when the functions it calls do."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ottla.arrow.to_arrow import allocate_from_pool, records_to_arrow, wanted_flags
+from ottla.batch.decode import Decoder
+from ottla.kernels.crc import compute_crcs
+from ottla.kernels.scan import scan
+from ottla.kernels.tables import allocate_batches, take_batches
+from ottla.log.segment import read_windows
+from ottla.region import PADDING, Region, padded
+from ottla.storage import open_file
+
+COLUMNS = ("key", "value", "offset", "timestamp", "headers")
+WINDOW_BYTES = 512 << 10
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def hold(data: bytes) -> Bytes:
+    """A segment in memory, as kernels want it."""
+    return padded(data)
+
+
+def decode(data: Bytes) -> int:
+    """Every record to Arrow, CRC checked; returns how many."""
+    decoder = Decoder(wanted_flags(COLUMNS), allocate=allocate_from_pool)
+    table = allocate_batches(1 << 14)
+    size = data.size - PADDING
+    count = at = 0
+    while at < size:
+        stop = min(size, at + WINDOW_BYTES)
+        rows, stopped, _, needed = scan(data, at, stop, 0, table)
+        if rows == 0:  # one batch larger than a window
+            rows, stopped, _, _ = scan(data, at, min(size, at + needed), 0, table)
+        batches = take_batches(table, slice(0, rows))
+        compute_crcs(data, 0, batches)
+        for chunk in decoder.decode(Region(data, size, "memory", 0), batches):
+            count += records_to_arrow(chunk, COLUMNS).num_rows
+        assert not decoder.broken
+        at = stopped
+    rest = decoder.flush()
+    return count + (records_to_arrow(rest, COLUMNS).num_rows if rest is not None else 0)
+
+
+def walk_headers(path: Path) -> int:
+    """Every batch header of a file; returns the bytes walked over."""
+    return _read_to_the_end(path, check_crcs=False)
+
+
+def verify(path: Path) -> int:
+    """The CRC of every batch of a file; returns the bytes checked."""
+    return _read_to_the_end(path, check_crcs=True)
+
+
+def _read_to_the_end(path: Path, *, check_crcs: bool) -> int:
+    stop = 0
+    with open_file(str(path)) as file:
+        for window in read_windows(file, check_crcs=check_crcs):
+            if check_crcs:
+                assert (window.batches.crc == window.batches.computed_crc).all()
+            stop = window.stop
+    return stop
