@@ -10,7 +10,7 @@ from ottla.storage import (
     create_file,
     delete_tree,
     list_files,
-    move_file,
+    move_files,
     open_file,
     open_output,
     read_bytes,
@@ -105,7 +105,7 @@ def test_a_streamed_file_is_moved_into_a_directory_that_is_made_for_it(tmp_path:
     with open_output(tmp_path / "staged" / "a") as stream:
         stream.write(b"12")
         stream.write(b"34")
-    move_file(tmp_path / "staged" / "a", tmp_path / "out" / "b")
+    move_files([(f"{tmp_path}/staged/a", f"{tmp_path}/out/b")])
     assert (tmp_path / "out" / "b").read_bytes() == b"1234"
     delete_tree(tmp_path / "staged")
     delete_tree(tmp_path / "staged")

@@ -8,7 +8,7 @@ import os
 import posixpath
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
@@ -292,16 +292,20 @@ def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterat
     sync_directory(folder)
 
 
-def move_file(source: Path, target: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
-    """Rename, replacing `target`: atomic locally, a copy and a delete on an object store."""
-    if is_remote(source):
-        system, key = connect(os.fspath(source), options)
-        system.move(key, connect(os.fspath(target), options)[1])
-        return
-    folder = os.path.dirname(local_path(target)) or "."
-    os.makedirs(folder, exist_ok=True)
-    os.replace(local_path(source), local_path(target))
-    sync_directory(folder)
+def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Rename, replacing targets: each atomic locally, a copy and a delete on an object store."""
+    folders = set()
+    for source, target in moves:
+        if is_remote(source):
+            system, key = connect(source, options)
+            system.move(key, connect(target, options)[1])
+            continue
+        folder = os.path.dirname(local_path(target)) or "."
+        os.makedirs(folder, exist_ok=True)
+        os.replace(local_path(source), local_path(target))
+        folders |= {folder, os.path.dirname(folder)}
+    for folder in folders:
+        sync_directory(folder)
 
 
 def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:

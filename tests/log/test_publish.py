@@ -1,0 +1,197 @@
+"""A job's output appears whole or not at all, whatever happens on the way."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla.errors import PublishError
+from ottla.log.publish import (
+    FinishedPartition,
+    Job,
+    StagedFile,
+    commit,
+    discard,
+    finished_partitions,
+    is_published,
+    job_name,
+    journal_folder,
+    mark_finished,
+    new_staged_name,
+    open_journals,
+    publish,
+    run_job,
+    settle,
+    staged_path,
+)
+from ottla.storage import Entry, write_file
+
+
+def stage(job: Job, target: str, data: bytes) -> StagedFile:
+    name = new_staged_name(target)
+    write_file(staged_path(job, name), data)
+    return StagedFile(name, target, len(data))
+
+
+def content(out: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {
+        str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()
+    }
+
+
+def test_published_files_are_in_place_and_nothing_else_is(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with run_job(str(out), "j") as job:
+        files = [stage(job, "t-0/0.log", b"log"), stage(job, "t-1/0.log", b"")]
+        stage(job, "t-0/0.log", b"of an attempt that lost")
+        commit(job, files, [])
+        assert not out.exists()
+        publish(job)
+        assert is_published(job)
+    assert content(out) == {"t-0/0.log": b"log", "t-1/0.log": b""}
+    assert sorted(os.listdir(tmp_path / "out.ottla" / "j")) == ["lock", "published.json"]
+    assert open_journals(str(out)) == []
+
+
+def test_a_committed_journal_is_finished_by_whoever_meets_it(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    with run_job(out, "j") as job:
+        commit(job, [stage(job, "t-0/0.log", b"log"), stage(job, "t-0/0.index", b"i")], [])
+    assert open_journals(out) == ["j"]
+    settle(out)
+    assert content(tmp_path / "out") == {"t-0/0.log": b"log", "t-0/0.index": b"i"}
+    assert open_journals(out) == []
+
+
+def test_an_uncommitted_journal_is_discarded_by_whoever_meets_it(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    with run_job(out, "j") as job:
+        stage(job, "t-0/0.log", b"log")
+    settle(out)
+    assert content(tmp_path) == {}
+
+
+def test_a_half_published_journal_is_finished(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    with run_job(out, "j") as job:
+        files = [stage(job, f"t-{n}/0.log", b"%d" % n) for n in range(3)]
+        commit(job, files, [])
+    (tmp_path / "out" / "t-1").mkdir(parents=True)
+    os.rename(staged_path(job, files[1].staged), tmp_path / "out" / "t-1" / "0.log")
+    settle(out)
+    assert content(tmp_path / "out") == {f"t-{n}/0.log": b"%d" % n for n in range(3)}
+
+
+def test_a_job_that_is_running_is_left_alone_by_others(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    with run_job(out, "j") as job:
+        file = stage(job, "t-0/0.log", b"log")
+        settle(out)
+        with (
+            pytest.raises(PublishError, match="another process is running this job"),
+            run_job(out, "j"),
+        ):
+            pass
+        commit(job, [file], [])
+        publish(job)
+    assert content(tmp_path / "out") == {"t-0/0.log": b"log"}
+
+
+def test_the_same_job_goes_on_where_it_was_and_another_begins_anew(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    with run_job(out, "j") as job:
+        finished = FinishedPartition([stage(job, "t-0/0.log", b"log")], {"readBytes": 3})
+        mark_finished(job, "t-0", finished)
+        stage(job, "t-1/0.log", b"cut off")
+    with run_job(out, "j") as job:
+        assert finished_partitions(job) == {"t-0": finished}
+    with run_job(out, "other"):
+        pass
+    with run_job(out, "j") as job:
+        assert finished_partitions(job) == {}
+
+
+def test_a_job_that_was_published_is_known_until_its_output_is_taken_away(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    with run_job(out, "j") as job:
+        commit(job, [stage(job, "t-0/0.log", b"log")], [])
+        publish(job)
+    with run_job(out, "j") as job:
+        assert is_published(job)
+    (tmp_path / "out" / "t-0" / "0.log").unlink()
+    with run_job(out, "j") as job:
+        assert not is_published(job)
+
+
+def test_what_is_in_out_is_never_touched(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    write_file(f"{out}/t-0/0.log", b"old")
+    with run_job(out, "j") as job:
+        with pytest.raises(PublishError, match="is in the way"):
+            commit(job, [stage(job, "t-0/0.log", b"new")], [])
+        discard(job)
+    assert content(tmp_path) == {"out/t-0/0.log": b"old"}
+
+
+def test_a_file_that_says_so_replaces_an_older_version(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    write_file(f"{out}/t-0/leader-epoch-checkpoint", b"old")
+    with run_job(out, "j") as job:
+        file = stage(job, "t-0/leader-epoch-checkpoint", b"new")
+        commit(job, [file._replace(replaces=True)], [])
+        publish(job)
+    assert content(tmp_path / "out") == {"t-0/leader-epoch-checkpoint": b"new"}
+
+
+def test_a_staged_file_that_is_not_what_the_task_wrote_is_not_committed(tmp_path: Path) -> None:
+    with run_job(str(tmp_path / "out"), "j") as job:
+        file = stage(job, "t-0/0.log", b"log")
+        with pytest.raises(PublishError, match="4 bytes when staged, now 3"):
+            commit(job, [file._replace(size=4)], [])
+        with pytest.raises(PublishError, match="now nothing"):
+            commit(job, [file._replace(staged="x")], [])
+        with pytest.raises(PublishError, match="two staged files for one place"):
+            commit(job, [file, file], [])
+
+
+def test_the_first_of_two_commits_counts(tmp_path: Path) -> None:
+    with run_job(str(tmp_path / "out"), "j") as job:
+        commit(job, [stage(job, "t-0/0.log", b"first")], [])
+        commit(job, [stage(job, "t-0/0.log", b"second")], [])
+        publish(job)
+    assert content(tmp_path / "out") == {"t-0/0.log": b"first"}
+
+
+def test_a_commit_is_not_discarded(tmp_path: Path) -> None:
+    with run_job(str(tmp_path / "out"), "j") as job:
+        commit(job, [stage(job, "t-0/0.log", b"log")], [])
+        with pytest.raises(PublishError, match="was committed"):
+            discard(job)
+
+
+def test_a_lost_staged_file_stops_publishing_before_anything_moves(tmp_path: Path) -> None:
+    with run_job(str(tmp_path / "out"), "j") as job:
+        files = [stage(job, f"t-{n}/0.log", b"%d" % n) for n in range(3)]
+        commit(job, files, [])
+        os.unlink(staged_path(job, files[2].staged))
+        with pytest.raises(PublishError, match=r"t-2/0.log is neither staged nor published"):
+            publish(job)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_job_is_named_by_its_input_and_options() -> None:
+    entries = [Entry("a", 1, 10), Entry("b", 2, 20)]
+    name = job_name(entries, {"codec": "zstd", "level": 3})
+    assert name == job_name(entries[::-1], {"level": 3, "codec": "zstd"})
+    others = [
+        job_name(entries[:1], {"codec": "zstd", "level": 3}),
+        job_name([entries[0], Entry("b", 2, 21)], {"codec": "zstd", "level": 3}),
+        job_name([entries[0], Entry("b", 3, 20)], {"codec": "zstd", "level": 3}),
+        job_name(entries, {"codec": "zstd", "level": 4}),
+    ]
+    assert len({name, *others}) == 5
+
+
+def test_the_journal_is_a_sibling_of_out(tmp_path: Path) -> None:
+    assert journal_folder("s3://bucket/out/") == "s3://bucket/out.ottla"
