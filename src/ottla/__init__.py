@@ -1,0 +1,33 @@
+"""Ottla: the logs of Apache Kafka, without Kafka.
+
+The folders, from the bytes up; each imports only from those above it in this list:
+
+- `errors`, `region`   rules, violations; bytes that know their file and position
+- `format`             what the bytes are: layouts, attributes, sentinels, control records
+- `kernels`            pure functions on arrays (Numba)
+- `codec`              compressed bytes to bytes, and back
+- `batch`              the record format: bytes to `Batches` and records, and back
+- `arrow`, `rules`, `internal`   Arrow tables; what Kafka demands; records of internal topics
+- `storage`, `log`     files, segments, indexes, directories
+- `jobs`, `spark`      work over many segments
+- `cli`                the command `ottla`
+"""
+
+import importlib
+
+# Imported on first use, so that `import ottla` costs nothing and needs no Spark.
+_HOMES = {
+    "CorruptLogError": "ottla.errors",
+    "OptionError": "ottla.errors",
+    "Violation": "ottla.errors",
+    "read_batches": "ottla.log.segment",
+    "read_segment": "ottla.log.segment",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

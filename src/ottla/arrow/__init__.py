@@ -1,0 +1,1 @@
+"""Tables to Arrow record batches, and back."""

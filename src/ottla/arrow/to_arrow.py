@@ -1,0 +1,185 @@
+"""Chunks and `Batches` to Arrow, without copying what the kernels wrote."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ottla.arrow.schema import BATCH_SCHEMA, HEADERS_TYPE, RAW_HEADERS_TYPE, RECORD_COLUMNS
+from ottla.arrow.utf8 import java_utf8
+from ottla.batch.attributes import (
+    add_sequence,
+    codec_ids,
+    has_delete_horizon,
+    is_control,
+    is_transactional,
+    last_sequences,
+    timestamp_types,
+)
+from ottla.batch.decode import Chunk
+from ottla.errors import OptionError
+from ottla.format.attributes import CODEC_NAMES, TIMESTAMP_TYPE_NAMES
+from ottla.kernels import gather
+from ottla.kernels.tables import Batches, Int64s, concat_batches
+from ottla.region import Bytes
+
+Ints = npt.NDArray[Any]
+
+
+def allocate_from_pool(size: int) -> Bytes:
+    """Memory of Arrow's pool: it is reused, where NumPy's large arrays fault in every page anew."""
+    return np.frombuffer(pa.allocate_buffer(size), dtype=np.uint8)
+
+
+_WANTED: Final = {
+    "key": gather.KEYS,
+    "value": gather.VALUES,
+    "headers": gather.HEADERS,
+    "rawHeaders": gather.HEADERS,
+    "index": gather.INDEXES,
+}
+
+
+def wanted_flags(columns: Sequence[str]) -> int:
+    """What the decoder must gather for these columns."""
+    flags = 0
+    for name in columns:
+        if name not in RECORD_COLUMNS:
+            raise OptionError(f"no column {name!r}; columns are {', '.join(RECORD_COLUMNS)}")
+        flags |= _WANTED.get(name, 0)
+    return flags
+
+
+def _binary(bounds: Ints, data: Bytes, valid: Bytes | None, count: int, kind: pa.DataType) -> pa.Array:
+    validity = pa.py_buffer(valid) if valid is not None else None
+    return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(bounds), pa.py_buffer(data)])
+
+
+def _header_keys(chunk: Chunk) -> pa.Array:
+    buffers = chunk.buffers
+    bounds, data, count = buffers.header_key_bounds, buffers.header_key_bytes, chunk.header_count
+    if not chunk.header_keys_are_ascii:
+        raw = _binary(bounds, data, None, count, pa.binary())
+        try:
+            return raw.cast(pa.string())
+        except pa.ArrowInvalid:  # Java reads such keys with replacement marks, and so do we
+            return pa.array([java_utf8(key) for key in raw.to_pylist()], pa.string())
+    return _binary(bounds, data, None, count, pa.string())
+
+
+def _headers(chunk: Chunk, kind: pa.ListType) -> pa.Array:
+    buffers = chunk.buffers
+    if kind.equals(RAW_HEADERS_TYPE):
+        keys = _binary(buffers.header_key_bounds, buffers.header_key_bytes, None, chunk.header_count, pa.binary())
+    else:
+        keys = _header_keys(chunk)
+    values = _binary(
+        buffers.header_value_bounds,
+        buffers.header_value_bytes,
+        buffers.header_value_valid,
+        chunk.header_count,
+        pa.binary(),
+    )
+    structs = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
+    return pa.Array.from_buffers(kind, chunk.count, [None, pa.py_buffer(buffers.header_bounds)], children=[structs])
+
+
+class _Expanded:
+    """The batches of a chunk, and any of their columns repeated for each record."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.batches = concat_batches([batches for batches, _ in chunk.pieces])
+        self.rows = np.concatenate([rows for _, rows in chunk.pieces])
+
+    def spread(self, column: Ints, kind: type[np.generic]) -> pa.Array:
+        return pa.array(np.repeat(column.astype(kind), self.rows))
+
+    def sequences(self, offsets: Int64s) -> pa.Array:
+        base = np.repeat(self.batches.base_sequence, self.rows)
+        delta = offsets - np.repeat(self.batches.base_offset, self.rows)
+        return pa.array(np.where(base >= 0, add_sequence(base, delta), -1).astype(np.int32))
+
+
+_FROM_BATCHES: Final[dict[str, tuple[Callable[[Batches], Ints], type[np.generic]]]] = {
+    "timestampType": (timestamp_types, np.int32),
+    "position": (lambda batches: batches.position, np.int64),
+    "magic": (lambda batches: batches.magic, np.int32),
+    "codec": (codec_ids, np.int32),
+    "baseOffset": (lambda batches: batches.base_offset, np.int64),
+    "partitionLeaderEpoch": (lambda batches: batches.partition_leader_epoch, np.int32),
+    "producerId": (lambda batches: batches.producer_id, np.int64),
+    "producerEpoch": (lambda batches: batches.producer_epoch, np.int32),
+    "isTransactional": (is_transactional, np.bool_),
+    "isControl": (is_control, np.bool_),
+}
+
+
+def records_to_arrow(chunk: Chunk, columns: Sequence[str]) -> pa.RecordBatch:
+    """The asked-for columns of a chunk."""
+    buffers, count = chunk.buffers, chunk.count
+    expanded = _Expanded(chunk)
+    arrays = []
+    for name in columns:
+        if name == "key":
+            array = _binary(buffers.key_bounds, buffers.key_bytes, buffers.key_valid, count, pa.binary())
+        elif name == "value":
+            array = _binary(buffers.value_bounds, buffers.value_bytes, buffers.value_valid, count, pa.binary())
+        elif name in ("offset", "timestamp", "index"):
+            array = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(getattr(buffers, name))])
+        elif name == "headers":
+            array = _headers(chunk, HEADERS_TYPE)
+        elif name == "rawHeaders":
+            array = _headers(chunk, RAW_HEADERS_TYPE)
+        elif name == "sequence":
+            array = expanded.sequences(buffers.offset[:count])
+        else:
+            derive, kind = _FROM_BATCHES[name]
+            array = expanded.spread(derive(expanded.batches), kind)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([RECORD_COLUMNS[name] for name in columns]))
+
+
+def _names(codes: Ints, names: dict[int, str]) -> pa.Array:
+    """Codes as their names; null for a code without one."""
+    dictionary = pa.array([*names.values()])
+    position = {code: index for index, code in enumerate(names)}
+    indexes = [position.get(code) for code in codes.tolist()]
+    return pa.DictionaryArray.from_arrays(pa.array(indexes, pa.int32()), dictionary).cast(pa.string())
+
+
+def batches_to_arrow(batches: Batches, base_known: npt.NDArray[np.bool_] | None = None) -> pa.RecordBatch:
+    """One row per batch, header fields only; `base_known` tells which wrappers were opened."""
+    v2 = batches.magic >= 2
+    known = v2 | (codec_ids(batches) == 0)
+    if base_known is not None:
+        known = known | base_known
+    horizon = has_delete_horizon(batches)
+    columns: dict[str, Any] = {
+        "position": batches.position,
+        "size": batches.size,
+        "magic": batches.magic,
+        "baseOffset": pa.array(batches.base_offset, mask=~known),
+        "lastOffset": batches.last_offset,
+        "crc": batches.crc,
+        "crcValid": batches.crc == batches.computed_crc,
+        "attributes": batches.attributes,
+        "codecId": codec_ids(batches),
+        "codec": _names(codec_ids(batches), CODEC_NAMES),
+        "timestampType": _names(timestamp_types(batches), TIMESTAMP_TYPE_NAMES),
+        "maxTimestamp": batches.max_timestamp,
+        "partitionLeaderEpoch": batches.partition_leader_epoch,
+        "producerId": batches.producer_id,
+        "producerEpoch": batches.producer_epoch,
+        "baseSequence": batches.base_sequence,
+        "lastSequence": last_sequences(batches),
+        "isTransactional": is_transactional(batches),
+        "isControl": is_control(batches),
+        "deleteHorizonMs": pa.array(batches.base_timestamp, mask=~horizon),
+        "count": pa.array(batches.count, mask=~v2),
+        "lastOffsetDelta": pa.array(batches.last_offset_delta, mask=~v2),
+        "baseTimestamp": pa.array(batches.base_timestamp, mask=~v2),
+    }
+    arrays = [pa.array(columns[field.name]).cast(field.type) for field in BATCH_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=BATCH_SCHEMA)

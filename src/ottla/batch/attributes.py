@@ -1,0 +1,61 @@
+"""What the attribute bits of `Batches` say, as columns."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ottla.format.attributes import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from ottla.format.sentinels import MAX_SEQUENCE
+from ottla.kernels.tables import Batches, Int64s
+
+Bools = npt.NDArray[np.bool_]
+
+
+def codec_ids(batches: Batches) -> Int64s:
+    """The codec ids, known or not."""
+    return batches.attributes & CODEC_MASK
+
+
+def timestamp_types(batches: Batches) -> Int64s:
+    """-1 for magic 0, else whether the broker's clock was used."""
+    append_time = (batches.attributes & LOG_APPEND_TIME) // LOG_APPEND_TIME
+    return np.where(batches.magic == 0, -1, append_time)
+
+
+def _flag(batches: Batches, mask: int) -> Bools:
+    return (batches.magic >= 2) & (batches.attributes & mask != 0)
+
+
+def is_transactional(batches: Batches) -> Bools:
+    """Only magic 2 has transactions."""
+    return _flag(batches, TRANSACTIONAL)
+
+
+def is_control(batches: Batches) -> Bools:
+    """Only magic 2 has control batches."""
+    return _flag(batches, CONTROL)
+
+
+def has_delete_horizon(batches: Batches) -> Bools:
+    """Whether `base_timestamp` is a delete horizon (KIP-534)."""
+    return _flag(batches, DELETE_HORIZON)
+
+
+def add_sequence(base: Int64s, increment: Int64s) -> Int64s:
+    """Sequences after `base`, which wrap from 2147483647 to 0 (DefaultRecordBatch.incrementSequence).
+
+    >>> add_sequence(np.array([2147483647, 2147483642, 3]), np.array([1, 10, 0])).tolist()
+    [0, 4, 3]
+    """
+    # Java computes in ints, and a damaged increment overflows on the way: so must we.
+    beyond = base > _as_int32(MAX_SEQUENCE - increment)
+    return np.where(beyond, _as_int32(increment - _as_int32(MAX_SEQUENCE - base) - 1), _as_int32(base + increment))
+
+
+def _as_int32(values: Int64s) -> Int64s:
+    return (values + 2**31) % 2**32 - 2**31
+
+
+def last_sequences(batches: Batches) -> Int64s:
+    """The sequence of each batch's last record, -1 where there is none."""
+    last = add_sequence(batches.base_sequence, batches.last_offset_delta)
+    return np.where(batches.base_sequence == -1, -1, last)

@@ -1,0 +1,347 @@
+"""Decode the batches of a window into chunks of records: decompress, then one resumable pass.
+
+The only place that turns a kernel's status into a violation.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from ottla.batch.attributes import codec_ids
+from ottla.codec import Arena, CodecError, OutputTooLarge, decompress_window, open_stream
+from ottla.errors import Rule, Violation
+from ottla.format.attributes import Codec
+from ottla.format.layout import BATCH_OVERHEAD
+from ottla.kernels import gather, status
+from ottla.kernels.records_legacy import open_wrappers, point_at_payloads
+from ottla.kernels.tables import (
+    Batches,
+    Int64s,
+    Payloads,
+    RecordBuffers,
+    allocate_payloads,
+    take_batches,
+)
+from ottla.region import PADDING, Bytes, Region
+
+DEFAULT_MAX_BATCH_BYTES: Final = 256 << 20
+
+CHUNK_RECORDS: Final = 32768
+CHUNK_BYTES: Final = 2 << 20
+CHUNK_HEADERS: Final = 65536
+_REJECTED_ROWS: Final = 1024
+
+_RULES: Final = {
+    status.HEADER_INCOMPLETE: (Rule.BATCH_HEADER_COMPLETE, "the batch is shorter than its fixed part"),
+    status.CRC_MISMATCH: (Rule.CRC_MATCHES, "the bytes are not those that were sealed"),
+    status.CODEC_UNKNOWN: (Rule.CODEC_KNOWN, "no such compression type id"),
+    status.CODEC_NOT_ALLOWED: (Rule.CODEC_ALLOWED, "zstd needs magic 2"),
+    status.CODEC_FAILED: (Rule.DECOMPRESSES, "the records do not decompress"),
+    status.BATCH_TOO_LARGE: (Rule.BATCH_BYTES_LIMIT, "raise maxBatchBytes to read it"),
+    status.COUNT_NEGATIVE: (Rule.RECORD_COUNT, "the record count is negative"),
+    status.RECORD_TRUNCATED: (Rule.RECORD_COMPLETE, "the batch ends inside a record"),
+    status.VARINT_TOO_LONG: (Rule.RECORD_VARINT, "a varint has too many bytes"),
+    status.RECORD_SIZE: (Rule.RECORD_SIZE, "the record's fields do not fill its declared size"),
+    status.FIELD_TOO_LONG: (Rule.RECORD_FIELD_SIZE, "a field is longer than what holds it"),
+    status.HEADER_COUNT: (Rule.HEADER_COUNT, "the header count is negative or larger than the record"),
+    status.HEADER_KEY_NULL: (Rule.HEADER_KEY_NOT_NULL, "a header has no key"),
+    status.BYTES_REMAIN: (Rule.RECORDS_REMAIN, "bytes remain after the last counted record"),
+    status.MESSAGE_TRUNCATED: (Rule.WRAPPER_VALUE, "a compressed message is shorter than its fixed part"),
+    status.WRAPPER_VALUE_NULL: (Rule.WRAPPER_VALUE, "a compressed message has no value"),
+    status.WRAPPER_EMPTY: (Rule.WRAPPER_NOT_EMPTY, "a compressed message holds no messages"),
+    status.WRAPPER_OFFSET: (Rule.WRAPPER_OFFSET, "the wrapper's offset is below its last message's"),
+    status.INNER_SIZE: (Rule.INNER_FRAMING, "an inner message's size is below 14"),
+    status.INNER_COMPRESSED: (Rule.INNER_NOT_COMPRESSED, "an inner message is compressed again"),
+}
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Decoded records, with the batches that they came from and how many each gave."""
+
+    buffers: RecordBuffers
+    count: int = 0
+    header_count: int = 0
+    header_keys_are_ascii: bool = True
+    pieces: list[tuple[Batches, Int64s]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A violation, and which batch of the window and which of its records broke it."""
+
+    row: int
+    index: int
+    violation: Violation
+
+
+def allocate_bytes(size: int) -> Bytes:
+    """Room for bytes, uninitialised."""
+    return np.empty(size, dtype=np.uint8)
+
+
+def allocate_chunk(wanted: int, needed: int, allocate: Callable[[int], Bytes]) -> RecordBuffers:
+    """Room for a chunk; `needed` is what a single record or batch is known to take."""
+    data = max(CHUNK_BYTES, needed) + PADDING
+    keys, values, headers = (wanted & flag != 0 for flag in (gather.KEYS, gather.VALUES, gather.HEADERS))
+    records = CHUNK_RECORDS
+    named = max(CHUNK_HEADERS, needed // 2 + 1) if headers else 0
+
+    def bounds(present: bool, count: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+        array = allocate((count + 1) * 4 if present else 4).view(np.int32)
+        array[0] = 0
+        return array
+
+    def bits(present: bool, count: int) -> Bytes:
+        array = allocate(count // 8 + 1 if present else 1)
+        array.fill(0xFF)
+        return array
+
+    return RecordBuffers(
+        offset=allocate(records * 8).view(np.int64),
+        timestamp=allocate(records * 8).view(np.int64),
+        index=allocate(records * 8 if wanted & gather.INDEXES else 8).view(np.int64),
+        key_bounds=bounds(keys, records),
+        key_bytes=allocate(data if keys else PADDING),
+        key_valid=bits(keys, records),
+        value_bounds=bounds(values, records),
+        value_bytes=allocate(data if values else PADDING),
+        value_valid=bits(values, records),
+        header_bounds=bounds(headers, records),
+        header_key_bounds=bounds(headers, named),
+        header_key_bytes=allocate(data if headers else PADDING),
+        header_value_bounds=bounds(headers, named),
+        header_value_bytes=allocate(data if headers else PADDING),
+        header_value_valid=bits(headers, named),
+    )
+
+
+class Decoder:
+    """Turns windows into chunks; keeps the arena and the half-filled chunk between windows.
+
+    `wanted` is a set of the flags of `kernels.gather`. `broken` holds what was left out of the window
+    decoded last; `payloads` how each of its batches went.
+    """
+
+    def __init__(
+        self,
+        wanted: int,
+        *,
+        check_crcs: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        allocate: Callable[[int], Bytes] = allocate_bytes,
+    ) -> None:
+        self.wanted = wanted | (gather.INNER_CRCS if check_crcs else 0)
+        self.check_crcs = check_crcs
+        self.max_batch_bytes = max_batch_bytes
+        self.allocate = allocate
+        self.arena = Arena()
+        self.cursor = np.zeros(gather.CURSOR_SIZE, dtype=np.int64)
+        self.rejected = np.zeros((_REJECTED_ROWS, gather.REJECTED_FIELDS), dtype=np.int64)
+        self.buffers: RecordBuffers | None = None
+        self.pieces: list[tuple[Batches, Int64s]] = []
+        self.payloads = allocate_payloads(0)
+        self.broken: list[Broken] = []
+
+    def decode(self, region: Region, batches: Batches) -> Iterator[Chunk]:
+        """Give the chunks that become full; the rest stays until the next window or `flush`."""
+        self.broken = []
+        payloads = self.payloads = allocate_payloads(batches.position.size)
+        self._judge_headers(region, batches, payloads)
+        first = 0
+        while first < batches.position.size:
+            last, failures = self._decompress(region, batches, payloads, first)
+            rows = slice(first, last)
+            part, its_payloads = take_batches(batches, rows), Payloads(*(column[rows] for column in payloads))
+            open_wrappers(self.arena.data, part, its_payloads)
+            yield from self._gather(region, part, its_payloads, first, failures)
+            first = last
+
+    def _gather(
+        self, region: Region, batches: Batches, payloads: Payloads, origin: int, failures: dict[int, CodecError]
+    ) -> Iterator[Chunk]:
+        """Gather rows that are decompressed; `origin` is the first one's row in the window."""
+        cursor = self.cursor
+        cursor[gather.ROW] = 0
+        cursor[gather.INDEX] = 0
+        first = 0
+        outcome = status.CHUNK_FULL
+        while outcome == status.CHUNK_FULL:
+            if self.buffers is None:
+                self.buffers = allocate_chunk(self.wanted, int(cursor[gather.NEEDED]), self.allocate)
+                cursor[gather.NEEDED] = 0
+            outcome = gather.gather(
+                region.data, self.arena.data, batches, payloads, self.wanted, self.buffers, cursor, self.rejected
+            )
+            reached = int(cursor[gather.ROW])
+            self._note_broken(region, batches, payloads, origin, slice(first, reached), failures)
+            taken = slice(first, reached + (outcome == status.CHUNK_FULL))
+            self.pieces.append((take_batches(batches, taken), payloads.rows[taken].copy()))
+            payloads.rows[taken] = 0
+            first = reached
+            if outcome == status.CHUNK_FULL:
+                chunk = self.flush()
+                if chunk is not None:
+                    yield chunk
+
+    def flush(self) -> Chunk | None:
+        """What is left, if anything; the next chunk gets buffers of its own."""
+        cursor = self.cursor
+        buffers, pieces = self.buffers, self.pieces
+        count, header_count = int(cursor[gather.RECORDS]), int(cursor[gather.HEADER])
+        ascii_only = not cursor[gather.NOT_ASCII]
+        self.pieces = []
+        if count == 0:
+            if cursor[gather.NEEDED]:
+                self.buffers = None
+            return None
+        assert buffers is not None
+        self.buffers = None
+        cursor[gather.RECORDS : gather.NOT_ASCII + 1] = 0
+        return Chunk(buffers, count, header_count, ascii_only, pieces)
+
+    def _judge_headers(self, region: Region, batches: Batches, payloads: Payloads) -> None:
+        codecs = codec_ids(batches)
+        verdict = payloads.status
+        # In Kafka's order of checks, so the first one that fails is assigned last.
+        verdict[(codecs == Codec.ZSTD) & (batches.magic < 2)] = status.CODEC_NOT_ALLOWED
+        verdict[codecs > Codec.ZSTD] = status.CODEC_UNKNOWN
+        if self.check_crcs:
+            verdict[batches.crc != batches.computed_crc] = status.CRC_MISMATCH
+        verdict[(batches.magic == 2) & (batches.size < BATCH_OVERHEAD)] = status.HEADER_INCOMPLETE
+        point_at_payloads(region.data, region.position, batches, payloads)
+        self._open_empty(region, batches, payloads)
+
+    def _decompress(
+        self, region: Region, batches: Batches, payloads: Payloads, first: int
+    ) -> tuple[int, dict[int, CodecError]]:
+        """Move payloads from row `first` on into the arena, and return where the arena had enough."""
+        rows = slice(first, None)
+        codecs = self._codecs_to_open(batches, payloads)[rows]
+        if not codecs.any():
+            return batches.position.size, {}
+        self.arena.at = 0
+        opened = decompress_window(
+            codecs,
+            batches.magic[rows],
+            payloads.start[rows],
+            payloads.stop[rows],
+            region.data,
+            self.arena,
+            self.max_batch_bytes,
+        )
+        last = first + len(opened.starts)
+        moved = first + np.flatnonzero(codecs[: last - first])
+        payloads.start[moved] = opened.starts[moved - first]
+        payloads.stop[moved] = opened.stops[moved - first]
+        payloads.in_arena[moved] = 1
+        failures = opened.errors
+        for row, failure in ((first + row, error) for row, error in failures.items()):
+            payloads.in_arena[row] = 0
+            if payloads.status[row] == status.OK:
+                too_large = isinstance(failure, OutputTooLarge)
+                payloads.status[row] = status.BATCH_TOO_LARGE if too_large else status.CODEC_FAILED
+        return last, failures
+
+    def _codecs_to_open(self, batches: Batches, payloads: Payloads) -> Int64s:
+        """The codec of each batch to decompress, else NONE.
+
+        A wrapper with a bad CRC is opened too: only its messages know its base offset.
+        """
+        fine = payloads.status == status.OK
+        wrapper = (payloads.status == status.CRC_MISMATCH) & (batches.magic < 2) & (payloads.stop >= payloads.start)
+        wanted = (fine & ((batches.magic < 2) | (batches.count > 0))) | wrapper
+        codecs = np.where(wanted, codec_ids(batches), Codec.NONE)
+        codecs[codecs > np.where(batches.magic < 2, Codec.LZ4, Codec.ZSTD)] = Codec.NONE
+        return codecs
+
+    def _open_empty(self, region: Region, batches: Batches, payloads: Payloads) -> None:
+        """Kafka opens the stream of a compressed batch of no records, and reads nothing of it."""
+        empty = (payloads.status == status.OK) & (batches.magic == 2) & (batches.count == 0) & (codec_ids(batches) > 0)
+        for row in np.flatnonzero(empty).tolist():
+            try:
+                open_stream(
+                    int(batches.attributes[row] & 7),
+                    2,
+                    region.data.data[payloads.start[row] : payloads.stop[row]],
+                )
+            except CodecError:
+                payloads.status[row] = status.CODEC_FAILED
+
+    def _note_broken(
+        self,
+        region: Region,
+        batches: Batches,
+        payloads: Payloads,
+        origin: int,
+        rows: slice,
+        failures: dict[int, CodecError],
+    ) -> None:
+        noted = [
+            describe(region, batches, payloads, row, failures.get(row))
+            for row in (rows.start + np.flatnonzero(payloads.status[rows])).tolist()
+        ]
+        for line in self.rejected[: self.cursor[gather.REJECTED]].tolist():
+            noted.append(describe_rejected(region, batches, line))
+        self.cursor[gather.REJECTED] = 0
+        noted.sort(key=lambda broken: (broken.row, broken.index))
+        self.broken += (Broken(origin + broken.row, broken.index, broken.violation) for broken in noted)
+
+
+def describe_rejected(region: Region, batches: Batches, line: list[int]) -> Broken:
+    """The violation of one v0 or v1 message; the others of its wrapper are given."""
+    row, index, offset, code, stored, computed = line
+    found = expected = None
+    if code == status.CRC_MISMATCH:
+        rule, detail = Rule.INNER_CRC_MATCHES, f"message {index} of the wrapper"
+        found, expected = f"{computed:#010x}", f"{stored:#010x}"
+    else:
+        rule, detail = Rule.MESSAGE_FIELDS, f"message {index} is shorter than its fields"
+    violation = region.violation(
+        rule,
+        detail,
+        at=int(batches.position[row]) - region.position,
+        size=int(batches.size[row]),
+        offset=offset,
+        last_offset=offset,
+        found=found,
+        expected=expected,
+    )
+    return Broken(row, index, violation)
+
+
+def describe(
+    region: Region, batches: Batches, payloads: Payloads, row: int, failure: CodecError | None
+) -> Broken:
+    """The violation of a batch that was left out whole."""
+    code = int(payloads.status[row])
+    rule, detail = _RULES[code]
+    found = expected = None
+    index = int(payloads.failed_index[row])
+    if code == status.CRC_MISMATCH:
+        found, expected = f"{batches.computed_crc[row]:#010x}", f"{batches.crc[row]:#010x}"
+    elif code == status.HEADER_INCOMPLETE:
+        found, expected = str(batches.size[row]), f"at least {BATCH_OVERHEAD}"
+    elif code in (status.CODEC_UNKNOWN, status.CODEC_NOT_ALLOWED):
+        found, expected = str(batches.attributes[row] & 7), "0 to 4"
+    elif failure is not None:
+        detail = f"{detail}: {failure}"
+    elif code == status.COUNT_NEGATIVE:
+        found = str(batches.count[row])
+    elif rule.stage == "records":
+        inside = int(payloads.failed_at[row] - payloads.start[row])
+        detail = f"{detail} (record {index}, byte {inside} of the records)"
+    known_base = code != status.HEADER_INCOMPLETE and (batches.base_offset[row] != -1 or batches.magic[row] == 2)
+    violation = region.violation(
+        rule,
+        detail,
+        at=int(batches.position[row]) - region.position,
+        size=int(batches.size[row]),
+        offset=int(batches.base_offset[row]) if known_base else None,
+        last_offset=int(batches.last_offset[row]) if code != status.HEADER_INCOMPLETE else None,
+        found=found,
+        expected=expected,
+    )
+    return Broken(row, index, violation)

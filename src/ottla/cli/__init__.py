@@ -1,0 +1,58 @@
+"""The command `ottla`: parse, call, print."""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from ottla.errors import CorruptLogError, OptionError, PublishError, UnsupportedError
+from ottla.version import VERSION
+
+# Modules are imported when their command runs: `ottla --help` must not wait for Numba or Spark.
+COMMANDS = {
+    "dump": "print the batches and records of segments",
+    "inspect": "show one batch byte by byte",
+}
+
+OK = 0
+PROBLEMS_FOUND = 1
+WRONG_USAGE = 2
+
+
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ottla",
+        description="The logs of Apache Kafka, without Kafka.",
+        epilog="Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage, 3 our own fault.",
+    )
+    parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(f"ottla.cli.{name}").add_parser(subparsers, summary)
+        else:
+            subparsers.add_parser(name, help=summary)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    arguments = _parser(chosen).parse_args(words)
+    try:
+        return int(arguments.run(arguments))
+    except CorruptLogError as error:
+        print(f"ottla: {error.violation}", file=sys.stderr)
+        return PROBLEMS_FOUND
+    except (OptionError, UnsupportedError, PublishError) as error:
+        print(f"ottla: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    except BrokenPipeError:
+        # The reader of our output is gone, as in `ottla dump ... | head`; nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except OSError as error:
+        print(f"ottla: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        return WRONG_USAGE

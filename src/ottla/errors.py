@@ -1,0 +1,183 @@
+"""What can be wrong: `Rule`, `Violation`, and the four exceptions. Every rule is named here once.
+
+`docs/rules.md` says for each rule which Kafka class it mirrors; the code that checks it lives
+with the table it checks.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Self
+
+
+class Severity(StrEnum):
+    """How bad it is: an error is data a broker refuses or loses, a note is normal but worth saying."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Stage(StrEnum):
+    """How far reading got when the rule broke; the first six are the corpus's words."""
+
+    FRAMING = "framing"
+    HEADER = "header"
+    CRC = "crc"
+    RECORDS = "records"
+    RECORD = "record"
+    CONTROL = "control"
+    LOG = "log"
+    INDEX = "index"
+    FILE = "file"
+    APPEND = "append"
+
+
+class Rule(str, Enum):
+    """A claim about bytes that a violation says is broken."""
+
+    stage: Stage
+    severity: Severity
+
+    def __new__(cls, name: str, stage: Stage, severity: Severity = Severity.ERROR) -> Self:
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.stage = stage
+        member.severity = severity
+        return member
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    # Cutting batches out of a file.
+    BATCH_SIZE_MINIMUM = "batch-size-minimum", Stage.FRAMING
+    BATCH_SIZE_RANGE = "batch-size-range", Stage.FRAMING
+    MAGIC_KNOWN = "magic-known", Stage.FRAMING
+    ZERO_TAIL = "zero-tail", Stage.FRAMING, Severity.NOTE
+    # The fixed part of a batch.
+    BATCH_HEADER_COMPLETE = "batch-header-complete", Stage.HEADER
+    CRC_MATCHES = "crc-matches", Stage.CRC
+    # The records of a batch: the batch is rejected whole.
+    CODEC_KNOWN = "codec-known", Stage.RECORDS
+    CODEC_ALLOWED = "codec-allowed", Stage.RECORDS
+    DECOMPRESSES = "decompresses", Stage.RECORDS
+    BATCH_BYTES_LIMIT = "batch-bytes-limit", Stage.RECORDS
+    RECORD_COUNT = "record-count", Stage.RECORDS
+    RECORD_COMPLETE = "record-complete", Stage.RECORDS
+    RECORD_VARINT = "record-varint", Stage.RECORDS
+    RECORD_SIZE = "record-size", Stage.RECORDS
+    RECORD_FIELD_SIZE = "record-field-size", Stage.RECORDS
+    HEADER_COUNT = "header-count", Stage.RECORDS
+    HEADER_KEY_NOT_NULL = "header-key-not-null", Stage.RECORDS
+    RECORDS_REMAIN = "records-remain", Stage.RECORDS
+    WRAPPER_VALUE = "wrapper-value", Stage.RECORDS
+    WRAPPER_NOT_EMPTY = "wrapper-not-empty", Stage.RECORDS
+    WRAPPER_OFFSET = "wrapper-offset", Stage.RECORDS
+    INNER_FRAMING = "inner-framing", Stage.RECORDS
+    INNER_NOT_COMPRESSED = "inner-not-compressed", Stage.RECORDS
+    # One record only.
+    MESSAGE_FIELDS = "message-fields", Stage.RECORD
+    INNER_CRC_MATCHES = "inner-crc-matches", Stage.RECORD
+    CONTROL_RECORD = "control-record", Stage.CONTROL
+    # The batches of a partition, one after another (ottla.log.check).
+    LOG_TAIL = "log-tail", Stage.LOG, Severity.WARNING
+    OFFSETS_RISE = "offsets-rise", Stage.LOG
+    OFFSET_IN_SEGMENT = "offset-in-segment", Stage.LOG
+    OFFSET_GAP = "offset-gap", Stage.LOG, Severity.NOTE
+    COUNT_FITS_OFFSETS = "count-fits-offsets", Stage.LOG
+    MAX_TIMESTAMP = "max-timestamp", Stage.LOG, Severity.WARNING
+    LEADER_EPOCHS_RISE = "leader-epochs-rise", Stage.LOG, Severity.WARNING
+    PRODUCER_EPOCHS_RISE = "producer-epochs-rise", Stage.LOG, Severity.WARNING
+    SEQUENCE_GAP = "sequence-gap", Stage.LOG, Severity.WARNING
+    SEQUENCE_REPEAT = "sequence-repeat", Stage.LOG, Severity.WARNING
+    # What salvage leaves out (ottla.log.salvage).
+    BYTES_ARE_BATCHES = "bytes-are-batches", Stage.FRAMING
+    BATCH_IN_ORDER = "batch-in-order", Stage.LOG
+    # Indexes.
+    INDEX_SIZE = "index-size", Stage.INDEX
+    INDEX_OFFSET_RANGE = "index-offset-range", Stage.INDEX
+    INDEX_ORDER = "index-order", Stage.INDEX
+    INDEX_TAIL = "index-tail", Stage.INDEX
+    INDEX_POSITION = "index-position", Stage.INDEX
+    INDEX_SKIPS = "index-skips", Stage.INDEX
+    INDEX_OFFSET = "index-offset", Stage.INDEX, Severity.WARNING
+    TIME_INDEX_ORDER = "time-index-order", Stage.INDEX
+    TIME_INDEX_OFFSET = "time-index-offset", Stage.INDEX
+    TIME_INDEX_TIMESTAMP = "time-index-timestamp", Stage.INDEX
+    TRANSACTION_INDEX_VERSION = "transaction-index-version", Stage.INDEX
+    TRANSACTION_INDEX_ORDER = "transaction-index-order", Stage.INDEX
+    TRANSACTION_INDEX_LOG = "transaction-index-log", Stage.INDEX
+    # Other files beside the log.
+    SIDE_FILE_HAS_LOG = "side-file-has-log", Stage.FILE, Severity.WARNING
+    SNAPSHOT_READABLE = "snapshot-readable", Stage.FILE
+    SNAPSHOT_LOG = "snapshot-log", Stage.FILE, Severity.WARNING
+    CHECKPOINT_READABLE = "checkpoint-readable", Stage.FILE
+    LEADER_EPOCH_CHECKPOINT_ORDER = "leader-epoch-checkpoint-order", Stage.FILE
+    LEADER_EPOCH_CHECKPOINT_LOG = "leader-epoch-checkpoint-log", Stage.FILE, Severity.WARNING
+    PARTITION_METADATA_READABLE = "partition-metadata-readable", Stage.FILE
+    META_PROPERTIES_READABLE = "meta-properties-readable", Stage.FILE
+    DIRECTORY_NAME = "directory-name", Stage.FILE
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule: the payload of an exception and a row of every report."""
+
+    rule: Rule
+    detail: str
+    file: str
+    position: int
+    size: int | None = None
+    offset: int | None = None
+    last_offset: int | None = None
+    found: str | None = None
+    expected: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.file} @ {self.position}"
+        if self.offset is not None:
+            where += f", offset {self.offset}"
+        text = f"{where}: {self.rule}: {self.detail}"
+        if self.found is not None:
+            text += f" (found {self.found}"
+            text += f", expected {self.expected})" if self.expected is not None else ")"
+        return text
+
+    def as_row(self) -> dict[str, str | int | None]:
+        """The columns of the violation schema (docs/rules.md), in its order."""
+        return {
+            "rule": str(self.rule),
+            "severity": str(self.rule.severity),
+            "stage": str(self.rule.stage),
+            "topic": self.topic,
+            "partition": self.partition,
+            "file": self.file,
+            "position": self.position,
+            "size": self.size,
+            "offset": self.offset,
+            "lastOffset": self.last_offset,
+            "found": self.found,
+            "expected": self.expected,
+            "detail": self.detail,
+        }
+
+
+class CorruptLogError(Exception):
+    """Valid data was asked for and a rule was broken."""
+
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(violation)  # in args, so that the error pickles
+        self.violation = violation
+
+
+class OptionError(ValueError):
+    """The caller asked for something that makes no sense; the message says what would."""
+
+
+class UnsupportedError(Exception):
+    """Known to Kafka, and deliberately not done here."""
+
+
+class PublishError(Exception):
+    """Staged output could not be published, or a destination is in the way."""

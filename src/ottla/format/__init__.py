@@ -1,0 +1,1 @@
+"""What the bytes are: declarations only."""

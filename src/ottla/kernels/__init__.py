@@ -1,0 +1,1 @@
+"""Pure functions on arrays, compiled by Numba: they return a status and never raise or allocate results."""

@@ -1,0 +1,46 @@
+"""The one place that decides how kernels compile, and where the compiled code is cached."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from numba.core import config
+
+Bytes = npt.NDArray[np.uint8]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _choose_cache() -> None:
+    """Keep compiled kernels in a place that is ours and writable, unless the user named one.
+
+    Numba's own choice is beside the source, which fails for a zipped package and a read-only install.
+    """
+    if config.CACHE_DIR:
+        return
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        usable = os.access(home, os.W_OK)
+    except OSError:
+        usable = False
+    chosen = home if usable else Path(tempfile.gettempdir()) / f"ottla-{os.getuid()}"
+    config.CACHE_DIR = str(chosen / "kernels")
+
+
+_choose_cache()
+
+
+def kernel(function: F) -> F:
+    """Compile for arrays only, without the GIL, cached so that workers do not compile again."""
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def inlined(function: F) -> F:
+    """Compile as a part of the kernels that call it, with no call left."""
+    return cast(F, njit(nogil=True, error_model="numpy", forceinline=True)(function))

@@ -1,0 +1,89 @@
+"""Unaligned loads, stores and wide copies, each with an interpreted twin that checks the padding.
+
+Kernels index bytes only through arrays; these are the few places where one instruction must touch
+several bytes at once. Contract: PADDING readable bytes follow every source and PADDING writable
+bytes every target, so that a copy may overshoot (see `ottla.region.PADDING`).
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import config
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from ottla.kernels._jit import Bytes, inlined
+
+WIDE = 32  # bytes per copy step
+
+_BYTE = ir.IntType(8)
+_WORD = ir.IntType(64)
+_VECTOR = ir.VectorType(_BYTE, WIDE)
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+    data = make_array(array_type)(context, builder, array).data
+    return builder.gep(builder.bitcast(data, _BYTE.as_pointer()), [at])
+
+
+def _load_u64(typing_context: Any, data: Any, at: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, signature.args[0], arguments[0], arguments[1])
+        return builder.load(builder.bitcast(address, _WORD.as_pointer()), align=1)
+
+    return types.uint64(data, types.int64), generate
+
+
+def _store_u64(typing_context: Any, data: Any, at: Any, word: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, signature.args[0], arguments[0], arguments[1])
+        builder.store(arguments[2], builder.bitcast(address, _WORD.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.none(data, types.int64, types.uint64), generate
+
+
+def _copy_32(typing_context: Any, target: Any, to: Any, source: Any, at: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        into = _address(context, builder, signature.args[0], arguments[0], arguments[1])
+        out = _address(context, builder, signature.args[2], arguments[2], arguments[3])
+        vector = builder.load(builder.bitcast(out, _VECTOR.as_pointer()), align=1)
+        builder.store(vector, builder.bitcast(into, _VECTOR.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.none(target, types.int64, source, types.int64), generate
+
+
+if config.DISABLE_JIT:
+
+    def load_u64(data: Bytes, at: int) -> np.uint64:
+        """Eight bytes as a little-endian word."""
+        assert 0 <= at <= data.size - 8
+        return np.uint64(int.from_bytes(data[at : at + 8].tobytes(), "little"))
+
+    def store_u64(data: Bytes, at: int, word: np.uint64) -> None:
+        """Write a word as eight little-endian bytes."""
+        assert 0 <= at <= data.size - 8
+        data[at : at + 8] = np.frombuffer(int(word).to_bytes(8, "little"), dtype=np.uint8)
+
+    def copy_32(target: Bytes, to: int, source: Bytes, at: int) -> None:
+        """Copy 32 bytes."""
+        assert 0 <= to <= target.size - WIDE
+        assert 0 <= at <= source.size - WIDE
+        target[to : to + WIDE] = source[at : at + WIDE]
+
+else:
+    load_u64 = intrinsic(_load_u64)
+    store_u64 = intrinsic(_store_u64)
+    copy_32 = intrinsic(_copy_32)
+
+
+@inlined
+def copy_wide(target: Bytes, to: int, source: Bytes, at: int, size: int) -> None:
+    """Copy `size` bytes in pieces that may overshoot by up to 31."""
+    done = 0
+    while done < size:
+        copy_32(target, to + done, source, at + done)
+        done += WIDE

@@ -1,0 +1,100 @@
+"""The two tables that carry everything: one row per batch, one row per record, for every magic."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+
+class Batches(NamedTuple):
+    """One row per batch. What a magic does not have holds Kafka's sentinel.
+
+    `position` is absolute in the file and `size` counts the 12 bytes of offset and length.
+    `base_offset` of a compressed v0/v1 wrapper is NO_OFFSET: only its records know. `count` is
+    NO_COUNT for magic 0 and 1. `attributes` are raw and unsigned. For magic 0 and 1
+    `base_timestamp` is NO_TIMESTAMP and `max_timestamp` the message's own.
+    """
+
+    position: Int64s
+    size: Int64s
+    magic: Int64s
+    base_offset: Int64s
+    last_offset: Int64s
+    partition_leader_epoch: Int64s
+    crc: Int64s
+    computed_crc: Int64s
+    attributes: Int64s
+    last_offset_delta: Int64s
+    base_timestamp: Int64s
+    max_timestamp: Int64s
+    producer_id: Int64s
+    producer_epoch: Int64s
+    base_sequence: Int64s
+    count: Int64s
+
+
+def allocate_batches(capacity: int) -> Batches:
+    """Make room for `capacity` rows: one block, a contiguous column per field."""
+    return Batches(*np.empty((len(Batches._fields), capacity), dtype=np.int64))
+
+
+def take_batches(batches: Batches, rows: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Batches:
+    """The chosen rows of every column."""
+    return Batches(*(column[rows] for column in batches))
+
+
+def concat_batches(tables: list[Batches]) -> Batches:
+    """Tables one after another."""
+    if not tables:
+        return allocate_batches(0)
+    return Batches(*(np.concatenate(columns) for columns in zip(*tables, strict=True)))
+
+
+class Payloads(NamedTuple):
+    """One row per batch of a window: where its records are, and how decoding them went.
+
+    `start` and `stop` point into the window, or into the arena where `in_arena` is not 0. `status`
+    is OK until something breaks; `failed_index` and `failed_at` then say at which record and byte.
+    `rows` counts the records that the current chunk holds of the batch. Of v0 and v1 wrappers,
+    `shift` makes inner offsets absolute, and `opened` is 1 once the base offset is known.
+    """
+
+    start: Int64s
+    stop: Int64s
+    in_arena: Int64s
+    status: Int64s
+    failed_index: Int64s
+    failed_at: Int64s
+    rows: Int64s
+    shift: Int64s
+    opened: Int64s
+
+
+def allocate_payloads(capacity: int) -> Payloads:
+    """Zeroed rows."""
+    return Payloads(*np.zeros((len(Payloads._fields), capacity), dtype=np.int64))
+
+
+class RecordBuffers(NamedTuple):
+    """Room for a chunk of records, in Arrow's own layout: bounds, bytes and validity bits.
+
+    Validity bits are preset to valid. Columns that nobody asked for have no room.
+    """
+
+    offset: Int64s
+    timestamp: Int64s
+    index: Int64s
+    key_bounds: npt.NDArray[np.int32]
+    key_bytes: npt.NDArray[np.uint8]
+    key_valid: npt.NDArray[np.uint8]
+    value_bounds: npt.NDArray[np.int32]
+    value_bytes: npt.NDArray[np.uint8]
+    value_valid: npt.NDArray[np.uint8]
+    header_bounds: npt.NDArray[np.int32]
+    header_key_bounds: npt.NDArray[np.int32]
+    header_key_bytes: npt.NDArray[np.uint8]
+    header_value_bounds: npt.NDArray[np.int32]
+    header_value_bytes: npt.NDArray[np.uint8]
+    header_value_valid: npt.NDArray[np.uint8]

@@ -1,0 +1,229 @@
+"""Read a segment file: windows of whole batches, then their headers or their records as Arrow.
+
+A window is about WINDOW_BYTES of the file, or one larger batch; memory does not grow with the file.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.arrow.schema import RECORD_COLUMNS, RECORD_SCHEMA
+from ottla.arrow.to_arrow import allocate_from_pool, batches_to_arrow, records_to_arrow, wanted_flags
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.errors import CorruptLogError, OptionError, Rule, Severity, Violation
+from ottla.kernels import status
+from ottla.kernels.crc import compute_crcs
+from ottla.kernels.scan import scan
+from ottla.kernels.tables import Batches, allocate_batches, take_batches
+from ottla.region import PADDING, Bytes, Region
+from ottla.storage import File, Path, open_file
+
+WINDOW_BYTES: Final = 1 << 20
+_TABLE_ROWS: Final = 1 << 15
+
+
+class Mode(StrEnum):
+    """What to do about a broken batch (the words of Spark's file sources)."""
+
+    FAILFAST = "FAILFAST"
+    DROPMALFORMED = "DROPMALFORMED"
+    PERMISSIVE = "PERMISSIVE"
+
+
+class Window(NamedTuple):
+    """Whole batches, and what stopped the cutting of more.
+
+    `stop` is where the next batch begins. A `violation` is about the bytes there; reading goes on at
+    `resync`, or ends when that is None.
+    """
+
+    region: Region
+    batches: Batches
+    stop: int
+    violation: Violation | None = None
+    resync: int | None = None
+
+
+class Buffer:
+    """A padded piece of a file that moves forward; no byte is read twice."""
+
+    def __init__(self, file: File, start: int, end: int) -> None:
+        self.file = file
+        self.end = end
+        self.position = start  # of data[0]
+        self.size = 0
+        self.data: Bytes = np.zeros(WINDOW_BYTES + PADDING, dtype=np.uint8)
+
+    def advance(self, position: int, size: int) -> None:
+        """Drop what is before `position` and hold `size` bytes from there, or all that is left."""
+        wanted = min(size, self.end - position)
+        kept = max(0, self.position + self.size - position)
+        data = self.data if wanted + PADDING <= self.data.size else np.zeros(wanted + PADDING, dtype=np.uint8)
+        begin = position - self.position
+        # Windows given out before still see the old array when it was replaced, never a changed one.
+        if kept:
+            data[:kept] = self.data[begin : begin + kept].copy() if data is self.data else self.data[begin : begin + kept]
+        if wanted > kept:
+            got = self.file.read_into(data[kept:wanted], position + kept, wanted - kept)
+            wanted = kept + got
+            if got < size - kept:
+                self.end = min(self.end, position + wanted)
+        self.data, self.position, self.size = data, position, wanted
+
+    def region(self) -> Region:
+        return Region(self.data, self.size, self.file.path, self.position)
+
+
+def read_windows(
+    file: File,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    check_crcs: bool = True,
+) -> Iterator[Window]:
+    """Cut the file into windows; each must be used before the next is asked for."""
+    buffer = Buffer(file, start, file.size if end is None else end)
+    table = allocate_batches(_TABLE_ROWS)
+    at = start
+    needed = WINDOW_BYTES
+    while True:
+        buffer.advance(at, needed)
+        rows, stopped, outcome, size = scan(buffer.data, 0, buffer.size, buffer.position, table)
+        batches = take_batches(table, slice(0, rows))
+        if check_crcs:
+            compute_crcs(buffer.data, buffer.position, batches)
+        at = buffer.position + stopped
+        violation, resync = _judge_stop(buffer, at, outcome, size, max_batch_bytes)
+        yield Window(buffer.region(), batches, at, violation, resync)
+        if violation is not None and resync is None:
+            return
+        if resync is not None:
+            at = resync
+        needed = WINDOW_BYTES
+        if outcome == status.END:
+            if buffer.position + buffer.size >= buffer.end and (size == 0 or at + size > buffer.end):
+                return
+            needed = max(WINDOW_BYTES, size)
+
+
+def _judge_stop(
+    buffer: Buffer, at: int, outcome: int, size: int, max_batch_bytes: int
+) -> tuple[Violation | None, int | None]:
+    region, inside = buffer.region(), at - buffer.position
+    if outcome == status.SIZE_TOO_SMALL:
+        if size == 0 and _only_zeros(buffer.file, at, buffer.end):
+            detail = "nothing but zeros to the end of the file: preallocated, never written"
+            return region.violation(Rule.ZERO_TAIL, detail, at=inside, size=buffer.end - at), None
+        detail = "the length field is too small for any batch"
+        return (
+            region.violation(Rule.BATCH_SIZE_MINIMUM, detail, at=inside, found=str(size), expected="at least 14"),
+            None,
+        )
+    if outcome == status.SIZE_TOO_LARGE:
+        detail = "the length field is too large for any batch"
+        return region.violation(Rule.BATCH_SIZE_RANGE, detail, at=inside, found=str(size)), None
+    if outcome == status.MAGIC_UNKNOWN:
+        magic = int(buffer.data[inside + 16].view(np.int8))
+        after = at + size if at + size <= buffer.end else None
+        detail = "no such message format"
+        return (
+            region.violation(Rule.MAGIC_KNOWN, detail, at=inside, size=size, found=str(magic), expected="0, 1 or 2"),
+            after,
+        )
+    if outcome == status.END and size > max_batch_bytes and at + size <= buffer.end:
+        detail = "the batch is larger than maxBatchBytes"
+        return (
+            region.violation(
+                Rule.BATCH_BYTES_LIMIT, detail, at=inside, size=size, expected=f"at most {max_batch_bytes}"
+            ),
+            at + size,
+        )
+    return None, None
+
+
+def _only_zeros(file: File, position: int, end: int) -> bool:
+    block = np.empty(min(WINDOW_BYTES, end - position), dtype=np.uint8)
+    while position < end:
+        got = file.read_into(block, position, min(block.size, end - position))
+        if got == 0 or block[:got].any():
+            return got == 0
+        position += got
+    return True
+
+
+def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The batch headers of a segment with their CRC verdicts; no record is opened.
+
+    Bytes where no batch can be cut end the reading or are passed over; `ottla verify` names them.
+    """
+    with open_file(path) as file:
+        for window in read_windows(file):
+            if window.batches.position.size:
+                yield batches_to_arrow(window.batches)
+
+
+def read_segment(
+    path: Path,
+    *,
+    columns: Sequence[str] = tuple(RECORD_SCHEMA.names),
+    mode: str = Mode.FAILFAST,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The records of a segment, control records left out.
+
+    FAILFAST raises CorruptLogError at the first violation; DROPMALFORMED leaves broken batches out.
+    PERMISSIVE also gives one row for each of them, null but for `_corrupt`, the last column.
+    """
+    if mode not in list(Mode):
+        raise OptionError(f"no mode {mode!r}; modes are {', '.join(Mode)}")
+    wanted = wanted_flags(columns)
+    with open_file(path) as file:
+        yield from read_records(file, columns, wanted, Mode(mode), max_batch_bytes)
+
+
+def read_records(
+    file: File, columns: Sequence[str], wanted: int, mode: Mode, max_batch_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """The records of an open segment, as `read_segment`."""
+    decoder = Decoder(wanted, max_batch_bytes=max_batch_bytes, allocate=allocate_from_pool)
+    for window in read_windows(file, max_batch_bytes=max_batch_bytes):
+        for chunk in decoder.decode(window.region, window.batches):
+            yield _finish(records_to_arrow(chunk, columns), mode)
+        violations = [broken.violation for broken in decoder.broken]
+        if window.violation is not None and window.violation.rule.severity is Severity.ERROR:
+            violations.append(window.violation)
+        if not violations:
+            continue
+        if mode is Mode.FAILFAST:
+            raise CorruptLogError(violations[0])
+        if mode is Mode.PERMISSIVE:
+            rest = decoder.flush()
+            if rest is not None:
+                yield _finish(records_to_arrow(rest, columns), mode)
+            yield _corrupt_rows(violations, columns)
+    rest = decoder.flush()
+    if rest is not None:
+        yield _finish(records_to_arrow(rest, columns), mode)
+
+
+def _permissive_schema(columns: Sequence[str]) -> pa.Schema:
+    fields = [RECORD_COLUMNS[name].with_nullable(True) for name in columns]
+    return pa.schema([*fields, pa.field("_corrupt", pa.string())])
+
+
+def _finish(batch: pa.RecordBatch, mode: Mode) -> pa.RecordBatch:
+    if mode is not Mode.PERMISSIVE:
+        return batch
+    nothing = pa.nulls(batch.num_rows, pa.string())
+    return pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=_permissive_schema(batch.schema.names))
+
+
+def _corrupt_rows(violations: list[Violation], columns: Sequence[str]) -> pa.RecordBatch:
+    schema = _permissive_schema(columns)
+    empty = [pa.nulls(len(violations), field.type) for field in schema][:-1]
+    texts = pa.array([str(violation) for violation in violations], pa.string())
+    return pa.RecordBatch.from_arrays([*empty, texts], schema=schema)

@@ -1,0 +1,37 @@
+"""Bytes that remember the file and position they came from, so that every error can say where."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ottla.errors import Rule, Violation
+
+Bytes = npt.NDArray[np.uint8]
+
+PADDING = 64  # readable bytes after every source that a kernel copies from, writable after every target
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """`size` bytes of `path` from `position` on; `data` holds them and PADDING bytes more."""
+
+    data: Bytes
+    size: int
+    path: str
+    position: int
+
+    def violation(self, rule: Rule, detail: str, *, at: int, **known: int | str | None) -> Violation:
+        """Name a broken rule at byte `at` of this region."""
+        return Violation(rule, detail, self.path, self.position + at, **known)  # type: ignore[arg-type]
+
+
+def padded(data: bytes | bytearray | memoryview) -> Bytes:
+    """Copy bytes into an array that kernels may read PADDING bytes past.
+
+    >>> padded(b"abc").size
+    67
+    """
+    array = np.zeros(len(data) + PADDING, dtype=np.uint8)
+    array[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+    return array
