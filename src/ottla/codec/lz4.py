@@ -25,6 +25,7 @@ VERSION_MASK: Final = 0xC0
 BLOCK_SIZES: Final = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
 STORED: Final = 0x80000000  # in a block's size: the block is not compressed
 END_MARK: Final = b"\x00\x00\x00\x00"
+SIZE_PREFIX: Final = 4  # little-endian; no block is larger than 4 MiB, so its last byte is 0
 
 WRITTEN_BLOCK_SIZE: Final = 1 << 16  # Lz4BlockOutputStream: 64 KiB
 DESCRIPTOR: Final = b"\x60\x40"  # version 1, independent blocks; 64 KiB
@@ -102,10 +103,16 @@ def _write_block(block: memoryview, word: int, block_size: int, output: Output) 
     if word & STORED:
         output.put(bytes(block))
         return len(block)
-    room = output.room(block_size)
     try:
-        wrote: int = cramjam.lz4.decompress_block_into(block, room, output_len=block_size)
-    except cramjam.DecompressionError as error:
+        # cramjam writes in place, but retries a bad block as one that begins with its size.
+        if len(block) > SIZE_PREFIX and block[SIZE_PREFIX - 1] == 0:
+            data: bytes = lz4.block.decompress(block, uncompressed_size=block_size)
+            output.put(data)
+            return len(data)
+        wrote: int = cramjam.lz4.decompress_block_into(
+            block, output.room(block_size), output_len=block_size
+        )
+    except (cramjam.DecompressionError, lz4.block.LZ4BlockError) as error:
         raise CodecError(f"lz4: {error}") from error
     output.wrote(wrote)
     return wrote

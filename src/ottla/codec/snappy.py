@@ -74,9 +74,12 @@ def _blocks(payload: memoryview) -> Iterator[Block]:
         yield _block(payload, 0, len(payload))
         return
     at = len(HEAD)
+    empty = True
     while at + 4 <= len(payload):  # one to three bytes at the end are no error
         if payload[at : at + 4] == CONCATENATED:
-            at = _skip_head(payload, at)
+            if not _is_head(payload, at) and empty:
+                return
+            at += len(HEAD)
             continue
         size = int.from_bytes(payload[at : at + 4], "big", signed=True)
         at += 4
@@ -84,19 +87,27 @@ def _blocks(payload: memoryview) -> Iterator[Block]:
             raise CodecError(f"snappy: block size {size} is out of range")
         if at + size > len(payload):
             raise CodecError("snappy: block is incomplete")
-        yield _block(payload, at, at + size)
+        block = _block(payload, at, at + size)
+        empty = empty and block.size == 0
+        yield block
         at += size
 
 
-def _skip_head(payload: memoryview, at: int) -> int:
-    """Pass the head of a concatenated stream; only here does snappy-java look at the version."""
+def _is_head(payload: memoryview, at: int) -> bool:
+    """Judge the head of a concatenated stream; only here does snappy-java look at the version.
+
+    When it is none, SnappyInputStream passes it and gives no byte for this read. Kafka's buffer
+    takes that for the end if it has nothing yet, and otherwise does not notice.
+    """
     head = payload[at : at + len(HEAD)].tobytes()
     if len(head) < len(HEAD):
         raise CodecError("snappy: head of a concatenated stream is incomplete")
+    if not head.startswith(MAGIC):
+        return False
     version = int.from_bytes(head[8:12], "big", signed=True)
-    if head.startswith(MAGIC) and version < OLDEST_VERSION:
+    if version < OLDEST_VERSION:
         raise CodecError(f"snappy: version {version} of a concatenated stream is not supported")
-    return at + len(HEAD)
+    return True
 
 
 def _block(payload: memoryview, start: int, stop: int) -> Block:
