@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.codec import gzip, lz4, snappy, zstd
-from ottla.codec.arena import Arena, Measure, Output
+from ottla.codec.arena import MAX_ROOM, Arena, Measure, Output
 from ottla.codec.errors import CodecError, OutputTooLarge
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
@@ -38,11 +38,14 @@ STORED_AT_ONCE: Final = 32 << 20  # what expands to more is measured before it i
 ENOUGH: Final = 64 << 20  # a window that has expanded to this much is handed back
 
 
+Decompress = Callable[[memoryview, int, Output], None]
+
+
 class Stream(NamedTuple):
     """What one codec knows how to do."""
 
     open_stream: Callable[[memoryview, int], None]
-    decompress: Callable[[memoryview, int, Output], None]
+    decompress: Decompress
     compress: Callable[[memoryview, int, int], bytes]
 
 
@@ -118,20 +121,31 @@ def decompress_into(codec: int, magic: int, payload: memoryview, arena: Arena, l
     decompress = STREAMS[codec].decompress
     start = arena.at
     try:
-        try:
-            decompress(payload, magic, Output(arena, min(limit, STORED_AT_ONCE)))
-        except OutputTooLarge:
-            if limit <= STORED_AT_ONCE:
-                raise
+        if not _stored_at_once(
+            decompress, payload, magic, Output(arena, min(limit, STORED_AT_ONCE))
+        ):
             arena.truncate(start)
+            arena.shrink()
             measure = Measure(limit)
             decompress(payload, magic, measure)
-            arena.room(measure.size)
+            arena.room(measure.size + MAX_ROOM)
             decompress(payload, magic, Output(arena, limit))
     except CodecError:
         arena.truncate(start)
         raise
     return arena.at - start
+
+
+def _stored_at_once(
+    decompress: Decompress, payload: memoryview, magic: int, output: Output
+) -> bool:
+    """Decompress, and say whether all of it came out."""
+    # Not done in the caller: there the caught exception would keep the decoder's memory alive.
+    try:
+        decompress(payload, magic, output)
+    except OutputTooLarge:
+        return False
+    return True
 
 
 def open_stream(codec: int, magic: int, payload: memoryview) -> None:

@@ -1,9 +1,14 @@
 """Where decompressed bytes go: one padded array that grows, and the guard on how many."""
 
+from typing import Final
+
 import numpy as np
 
 from ottla.codec.errors import OutputTooLarge
 from ottla.region import PADDING, Bytes
+
+INITIAL_CAPACITY: Final = 1 << 20
+MAX_ROOM: Final = 4 << 20  # what a codec asks for at once: the largest lz4 block
 
 
 class Arena:
@@ -11,26 +16,31 @@ class Arena:
 
     __slots__ = ("at", "data", "view")
 
-    def __init__(self, capacity: int = 1 << 20) -> None:
+    def __init__(self) -> None:
         self.at = 0
-        self._allocate(capacity)
+        self.data: Bytes = np.empty(0, dtype=np.uint8)
+        self._allocate(INITIAL_CAPACITY)
 
     def room(self, size: int) -> memoryview:
         """A writable view of the `size` bytes after `at`; growing moves what was written."""
         stop = self.at + size
         if stop + PADDING > self.data.size:
-            written = self.data[: self.at]
             self._allocate(max(stop, 2 * self.at))
-            self.data[: self.at] = written
         return self.view[self.at : stop]
+
+    def shrink(self) -> None:
+        """Give back the memory after what was written."""
+        self._allocate(max(self.at, INITIAL_CAPACITY))
 
     def truncate(self, at: int) -> None:
         """Forget what was written after `at`."""
         self.at = at
 
     def _allocate(self, capacity: int) -> None:
-        self.data: Bytes = np.empty(capacity + PADDING, dtype=np.uint8)
-        self.view = self.data.data
+        data = np.empty(capacity + PADDING, dtype=np.uint8)
+        data[: self.at] = self.data[: self.at]
+        self.data = data
+        self.view = data.data
 
 
 class Output:

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from isal import isal_zlib
 
-from ottla.codec.arena import Output
+from ottla.codec.arena import MAX_ROOM, Output
 from ottla.codec.errors import CodecError
 
 MAGIC: Final = b"\x1f\x8b"
@@ -28,7 +28,6 @@ TRAILER_SIZE: Final = 8
 HEAD: Final = MAGIC + b"\x08\x00\x00\x00\x00\x00\x00\xff"
 
 READ_BUFFER: Final = 8 * 1024  # GzipCompression.wrapForInput
-STEP: Final = 4 << 20  # decompressed bytes asked for at once: what a bomb costs beyond the arena
 RAW_DEFLATE: Final = -15
 _ISAL_ERROR: Final = cast(type[Exception], isal_zlib.error)  # its stub says instance, not class
 
@@ -90,14 +89,14 @@ def _inflate(payload: memoryview, at: int, *, fed: int, output: Output, library:
     pending: bytes | memoryview = payload[at : at + fed]
     read = at + len(pending)
     while True:
-        data = inflater.decompress(pending, STEP)
+        data = inflater.decompress(pending, MAX_ROOM)
         crc = isal_zlib.crc32(data, crc)
         size += len(data)
         output.put(data)
         if inflater.eof:
             break
         pending = inflater.unconsumed_tail
-        if not pending and len(data) < STEP:
+        if not pending and len(data) < MAX_ROOM:
             pending = payload[read : read + fed]
             read += len(pending)
             if not pending:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import zstandard
 
-from ottla.codec.arena import Output
+from ottla.codec.arena import MAX_ROOM, Output
 from ottla.codec.errors import CodecError
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -22,7 +22,7 @@ CONTENT_SIZES: Final = (0, 2, 4, 8)
 RLE: Final = 1
 MAX_BLOCK_SIZE: Final = 128 * 1024
 READ_BUFFER: Final = MAX_BLOCK_SIZE + 3  # ZSTD_DStreamInSize, what zstd-jni reads at once
-STEP: Final = 4 << 20  # decompressed bytes asked for at once
+USUAL: Final = 32 << 20  # what holds more gets a decoder of its own: a decoder keeps its window
 TINY: Final = 1024  # so few bytes hold at most 256 blocks of 128 KiB: a bomb of 32 MiB
 
 
@@ -81,8 +81,10 @@ def _read_frames(payload: memoryview, output: Output) -> None:
     frames = _walk_frames(payload)
     if frames.stop < len(payload) and not _cut_unseen(frames.stop, len(payload)):
         raise CodecError("zstd: frame is incomplete")
-    reader = _contexts.decompressor.stream_reader(payload, read_across_frames=True)
-    step = min(frames.bound + MAX_BLOCK_SIZE, STEP)
+    usual = frames.bound <= USUAL
+    decompressor = _contexts.decompressor if usual else zstandard.ZstdDecompressor()
+    reader = decompressor.stream_reader(payload, read_across_frames=True)
+    step = min(frames.bound + MAX_BLOCK_SIZE, MAX_ROOM)
     while wrote := reader.readinto(output.room(step)):
         output.wrote(wrote)
 
