@@ -1,4 +1,4 @@
-"""The three client libraries behind one record type: Java, librdkafka (confluent-kafka), aiokafka."""
+"""Three client libraries behind one record type: Java, librdkafka (confluent-kafka), aiokafka."""
 
 import asyncio
 import base64
@@ -10,11 +10,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
+from benchmarks.maven import class_path, java
 from broker import KAFKA
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-
-from benchmarks.maven import class_path, java
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,11 @@ def records(seed: int, count: int, *, first_timestamp: int, headers: bool = True
     ]
 
 
-def groups(seed: int, *, count: int = 6, size: int = 40, headers: bool = True) -> list[list[Sent]]:
+def groups(
+    seed: int, *, count: int = 6, size: int = 40, headers: bool = True, begin: int | None = None
+) -> list[list[Sent]]:
     """Groups of records, each far enough after the one before it to make the segment roll."""
-    begin = int(time.time() * 1000) - _HOUR
+    begin = _now() - _HOUR if begin is None else begin
     return [
         records(seed + index, size, first_timestamp=begin + index * 3 * SEGMENT_MS, headers=headers)
         for index in range(count)
@@ -204,9 +206,11 @@ def _transactions(broker: Broker, java: JavaClients) -> None:
     """Committed, aborted, interleaved and left open; by each client; over several segments."""
     topic = "transactions"
     create_topic(broker.bootstrap, topic, partitions=2, segment_ms=str(SEGMENT_MS))
+    # Markers carry the broker's clock: only records ahead of it make the segment roll.
+    ahead = _now() + 3 * SEGMENT_MS
     for number, codec in enumerate(("none", "lz4")):
         steps: list[Sequence[object]] = [["init"]]
-        for index, group in enumerate(groups(80 + number, count=8, size=10)):
+        for index, group in enumerate(groups(80 + number, count=8, size=10, begin=ahead)):
             partition = index % 2
             steps += [["begin"], send(topic, group[:5], partition), send(topic, group[5:], 1)]
             steps += [["abort" if index % 3 == 0 else "commit"]]
@@ -268,7 +272,7 @@ def _records_deleted(broker: Broker, java: JavaClients) -> None:
 
 
 def _compacted(broker: Broker, java: JavaClients) -> None:
-    """Cleaned twice by the broker: holes, tombstones with a delete horizon, markers, empty batches."""
+    """Cleaned twice by the broker: holes, tombstones with a horizon, markers, empty batches."""
     topic = "compacted"
     create_topic(
         broker.bootstrap,
