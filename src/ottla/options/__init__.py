@@ -1,0 +1,1 @@
+"""Options: their names, forms, defaults and refusals, each once."""

@@ -1,0 +1,296 @@
+"""Every option of reading, once: its name, form and default, and what it may not go with.
+
+Names, defaults and refusals are those of Spark's Kafka connector (KafkaSourceProvider), so that a
+job written for it keeps its options. Spark hands over lower-case names and text values.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.errors import OptionError
+from ottla.log.checkpoints import TopicPartition
+from ottla.log.segment import Mode
+from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.options.offsets import (
+    Edge,
+    Limit,
+    Offsets,
+    Subscription,
+    Timestamp,
+    Timestamps,
+    parse_assign,
+    parse_limit,
+    parse_offsets,
+    parse_pattern,
+    parse_subscribe,
+    title,
+)
+from ottla.options.texts import (
+    parse_boolean,
+    parse_bytes,
+    parse_integer,
+    parse_milliseconds,
+    parse_positive,
+)
+
+DEFAULT_SPLIT_BYTES: Final = 64 << 20
+DEFAULT_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
+
+
+class View(StrEnum):
+    """What a row is."""
+
+    RECORDS = "records"
+    BATCHES = "batches"
+    VIOLATIONS = "violations"
+
+
+class Isolation(StrEnum):
+    """Whether records of aborted and open transactions are given."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+class UpTo(StrEnum):
+    """Where a log ends: at its last whole batch, or where its replicas agree."""
+
+    LOG_END = "logEnd"
+    HIGH_WATERMARK = "highWatermark"
+
+
+class NoMatch(StrEnum):
+    """What a starting timestamp past every record means."""
+
+    ERROR = "error"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read logs; `starting` is None until batch or stream gives it its default."""
+
+    paths: tuple[str, ...]
+    subscription: Subscription = field(default_factory=Subscription)
+    starting: Limit | None = None
+    ending: Limit | None = None
+    starting_no_match: NoMatch = NoMatch.ERROR
+    fail_on_data_loss: bool = True
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    include_headers: bool = False
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    view: View = View.RECORDS
+    mode: Mode = Mode.FAILFAST
+    include_batch_columns: bool = False
+    split_bytes: int = DEFAULT_SPLIT_BYTES
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    up_to: UpTo = UpTo.LOG_END
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = DEFAULT_TRIGGER_DELAY_MS
+    max_bytes_per_trigger: int | None = None
+    storage: StorageOptions = DEFAULT_OPTIONS
+    ignored: tuple[str, ...] = ()
+
+
+def _choice(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
+    def parse(text: str) -> StrEnum:
+        for member in choices:
+            if member.value.lower() == text.strip().lower():
+                return member
+        raise OptionError(" or ".join(choices))
+
+    return parse
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    paths = json.loads(text)  # Spark itself writes this option, for load([a, b])
+    if not isinstance(paths, list) or not paths:
+        raise OptionError("a JSON array of paths")
+    return tuple(map(str, paths))
+
+
+# Name as it is documented -> field of ReadOptions and the parser of its text.
+_FIELDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "path": ("paths", lambda text: (text,)),
+    "paths": ("paths", _paths),
+    "subscribe": ("subscription", parse_subscribe),
+    "subscribePattern": ("subscription", parse_pattern),
+    "assign": ("subscription", parse_assign),
+    "startingOffsets": ("starting", parse_limit),
+    "startingOffsetsByTimestamp": ("starting", lambda text: Timestamps(parse_offsets(text))),
+    "startingTimestamp": ("starting", lambda text: Timestamp(parse_integer(text))),
+    "startingOffsetsByTimestampStrategy": ("starting_no_match", _choice(NoMatch)),
+    "endingOffsets": ("ending", parse_limit),
+    "endingOffsetsByTimestamp": ("ending", lambda text: Timestamps(parse_offsets(text))),
+    "endingTimestamp": ("ending", lambda text: Timestamp(parse_integer(text))),
+    "failOnDataLoss": ("fail_on_data_loss", parse_boolean),
+    "minPartitions": ("min_partitions", parse_positive),
+    "maxRecordsPerPartition": ("max_records_per_partition", parse_positive),
+    "includeHeaders": ("include_headers", parse_boolean),
+    "kafka.isolation.level": ("isolation", _choice(Isolation)),
+    "view": ("view", _choice(View)),
+    "mode": ("mode", _choice(Mode)),
+    "includeBatchColumns": ("include_batch_columns", parse_boolean),
+    "splitBytes": ("split_bytes", parse_bytes),
+    "maxBatchBytes": ("max_batch_bytes", parse_bytes),
+    "upTo": ("up_to", _choice(UpTo)),
+    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", parse_positive),
+    "minOffsetsPerTrigger": ("min_offsets_per_trigger", parse_positive),
+    "maxTriggerDelay": ("max_trigger_delay_ms", parse_milliseconds),
+    "maxBytesPerTrigger": ("max_bytes_per_trigger", parse_bytes),
+}
+_STORAGE_FIELDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "endpoint": ("endpoint", str),
+    "region": ("region", str),
+    "profile": ("profile", str),
+    "anonymous": ("anonymous", parse_boolean),
+}
+# They tell the connector how to talk to a broker.
+_BROKER_ONLY: Final = (
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "partition.metadata.cache.ttl.ms",
+)
+# The connector refuses these too: it decides on them itself.
+_REFUSED: Final = (
+    "kafka.auto.offset.reset",
+    "kafka.key.deserializer",
+    "kafka.value.deserializer",
+    "kafka.enable.auto.commit",
+    "kafka.interceptor.classes",
+)
+_SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
+# The first that is given counts, as in KafkaSourceProvider.getKafkaOffsetRangeLimit.
+_STARTING: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_STREAM_ONLY: Final = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBytesPerTrigger",
+)
+_SECRET: Final = re.compile(r"secret|password|passwd|token|credential|access.?key|account.?key")
+
+
+def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
+    """Read options whose names Spark has lower-cased; whatever is wrong is an OptionError."""
+    texts = {name.lower(): text for name, text in given.items()}
+    ignored = _refuse_names(texts)
+    _only_one(texts, _SUBSCRIPTIONS)
+    for names in (_STARTING, _ENDING):
+        first = next((name for name in names if name.lower() in texts), None)
+        for name in names:
+            if name != first:
+                texts.pop(name.lower(), None)
+    found = _parse_fields(texts, _FIELDS)
+    if "paths" not in found:
+        raise OptionError("no path: .load(path) names a log directory or a partition directory")
+    storage = StorageOptions(**_parse_fields(texts, _STORAGE_FIELDS))
+    return _checked(ReadOptions(**found, storage=storage, ignored=ignored))
+
+
+def _parse_fields(
+    texts: Mapping[str, str], fields: Mapping[str, tuple[str, Callable[[str], Any]]]
+) -> dict[str, Any]:
+    found = {}
+    for name, (place, parse) in fields.items():
+        text = texts.get(name.lower())
+        if text is None:
+            continue
+        try:
+            found[place] = parse(text)
+        except OptionError as error:
+            raise OptionError(f"option {name}: expected {error}, got {text!r}") from error
+    return found
+
+
+def _refuse_names(texts: Mapping[str, str]) -> tuple[str, ...]:
+    """Turn down options that are unknown or dangerous; return those that only a broker needs."""
+    known = {name.lower(): name for name in (*_FIELDS, *_STORAGE_FIELDS, *_BROKER_ONLY)}
+    refused = {name.lower(): name for name in _REFUSED}
+    ignored = []
+    for name in sorted(texts):
+        if name in refused:
+            raise OptionError(f"option {refused[name]} is not supported")
+        if name in known:
+            ignored += [known[name]] if known[name] in _BROKER_ONLY else []
+        elif name.startswith("kafka."):
+            ignored.append(name)
+        elif _SECRET.search(name):
+            raise OptionError(
+                f"option {name} looks like a secret: options end up in plans and logs; give the "
+                "workers credentials by their environment or role"
+            )
+        else:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+            meant = f"did you mean {known[close[0]]}?" if close else None
+            advice = meant or f"known are {', '.join(known.values())}"
+            raise OptionError(f"unknown option {name}: {advice}")
+    return tuple(ignored)
+
+
+def _only_one(texts: Mapping[str, str], names: tuple[str, ...]) -> None:
+    chosen = [name for name in names if name.lower() in texts]
+    if len(chosen) > 1:
+        both = " and ".join(chosen)
+        raise OptionError(f"only one of {', '.join(names)} can be given, not {both}")
+
+
+def _checked(options: ReadOptions) -> ReadOptions:
+    least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})")
+    return options
+
+
+def for_batch(options: ReadOptions) -> ReadOptions:
+    """Give a batch query its defaults and refuse what it can not mean (validateBatchOptions)."""
+    starting = Edge.EARLIEST if options.starting is None else options.starting
+    ending = Edge.LATEST if options.ending is None else options.ending
+    if starting is Edge.LATEST or _has(starting, Edge.LATEST):
+        raise OptionError("startingOffsets can not be latest (-1) in a batch query")
+    if ending is Edge.EARLIEST or _has(ending, Edge.EARLIEST):
+        raise OptionError("endingOffsets can not be earliest (-2) in a batch query")
+    _check_pair(starting, ending)
+    return replace(options, starting=starting, ending=ending)
+
+
+def for_stream(options: ReadOptions) -> ReadOptions:
+    """Give a stream its defaults and refuse what it can not mean (validateStreamOptions)."""
+    if isinstance(options.ending, Edge | Offsets | Timestamps):
+        raise OptionError("endingOffsets and endingOffsetsByTimestamp have no meaning in a stream")
+    if options.view is not View.RECORDS:
+        raise OptionError(f"view={options.view} can not be streamed; read it as a batch")
+    starting = Edge.LATEST if options.starting is None else options.starting
+    return replace(options, starting=starting, ending=None)
+
+
+def _has(limit: Limit, edge: Edge) -> bool:
+    return isinstance(limit, Offsets) and edge.value in limit.by_partition.values()
+
+
+def _check_pair(starting: Limit, ending: Limit) -> None:
+    """Two JSON limits of a kind name the same partitions, and no start lies after its end."""
+    if isinstance(starting, Offsets) and isinstance(ending, Offsets):
+        _check_maps(starting.by_partition, ending.by_partition)
+    if isinstance(starting, Timestamps) and isinstance(ending, Timestamps):
+        _check_maps(starting.by_partition, ending.by_partition)
+
+
+def _check_maps(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
+    if start.keys() != end.keys():
+        odd = ", ".join(sorted(map(title, start.keys() ^ end.keys())))
+        raise OptionError(f"starting and ending offsets name different partitions: {odd}")
+    for name, first in start.items():
+        if 0 <= end[name] < first:
+            raise OptionError(f"{title(name)} would start at {first}, after its end at {end[name]}")

@@ -1,0 +1,62 @@
+"""Texts that Spark hands over, as numbers; an OptionError says what was expected instead."""
+
+import re
+from typing import Final
+
+from ottla.errors import OptionError
+
+INT64_MAX: Final = 2**63 - 1
+
+
+def parse_boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise OptionError("true or false")
+    return text.lower() == "true"
+
+
+def parse_integer(text: str) -> int:
+    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) or abs(int(text)) > INT64_MAX:
+        raise OptionError("a whole number")
+    return int(text)
+
+
+def parse_positive(text: str) -> int:
+    if parse_integer(text) <= 0:
+        raise OptionError("a positive number")
+    return int(text)
+
+
+_SIZE_UNITS: Final = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_TIME_UNITS: Final = {
+    "us": 0.001,
+    "": 1,
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+def parse_bytes(text: str) -> int:
+    """
+    >>> parse_bytes("4096"), parse_bytes("64m"), parse_bytes("1 GB")
+    (4096, 67108864, 1073741824)
+    """
+    found = re.fullmatch(r"\s*([0-9]+)\s*([kmgt]?)b?\s*", text.lower())
+    if not found or int(found[1]) == 0:
+        raise OptionError("a positive size such as 1048576, 512k or 64m")
+    return int(found[1]) << _SIZE_UNITS[found[2]]
+
+
+def parse_milliseconds(text: str) -> int:
+    """Spark's time strings (JavaUtils.timeStringAs).
+
+    >>> parse_milliseconds("15m"), parse_milliseconds("250"), parse_milliseconds("2s")
+    (900000, 250, 2000)
+    """
+    found = re.fullmatch(r"\s*([0-9]+)\s*([a-z]*)\s*", text.lower())
+    if not found or found[2] not in _TIME_UNITS:
+        raise OptionError("a time such as 500ms, 30s or 15m")
+    return int(int(found[1]) * _TIME_UNITS[found[2]])
