@@ -9,13 +9,14 @@ from ottla.arrow.to_arrow import allocate_from_pool, records_to_arrow, wanted_fl
 from ottla.batch.decode import Decoder
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.scan import scan
-from ottla.kernels.tables import allocate_batches, take_batches
+from ottla.kernels.tables import allocate_batches, copy_batches
+from ottla.log import segment
 from ottla.log.segment import read_windows
 from ottla.region import PADDING, Region, padded
 from ottla.storage import open_file
 
 COLUMNS = ("key", "value", "offset", "timestamp", "headers")
-WINDOW_BYTES = 512 << 10
+WINDOW_BYTES = segment.WINDOW_BYTES
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -36,7 +37,7 @@ def decode(data: Bytes) -> int:
         rows, stopped, _, needed = scan(data, at, stop, 0, table)
         if rows == 0:  # one batch larger than a window
             rows, stopped, _, _ = scan(data, at, min(size, at + needed), 0, table)
-        batches = take_batches(table, slice(0, rows))
+        batches = copy_batches(table, rows)
         compute_crcs(data, 0, batches)
         for chunk in decoder.decode(Region(data, size, "memory", 0), batches):
             count += records_to_arrow(chunk, COLUMNS).num_rows

@@ -92,6 +92,11 @@ class Rule(str, Enum):
     # What salvage leaves out (ottla.log.salvage).
     BYTES_ARE_BATCHES = "bytes-are-batches", Stage.FRAMING
     BATCH_IN_ORDER = "batch-in-order", Stage.LOG
+    # What a broker refuses because of what it knows of the producer (ottla.rules.producer).
+    PRODUCER_EPOCH_FENCED = "producer-epoch-fenced", Stage.APPEND
+    SEQUENCE_IN_ORDER = "sequence-in-order", Stage.APPEND
+    COORDINATOR_EPOCH_FENCED = "coordinator-epoch-fenced", Stage.APPEND
+    TRANSACTION_STATE = "transaction-state", Stage.APPEND
     # Indexes.
     INDEX_SIZE = "index-size", Stage.INDEX
     INDEX_OFFSET_RANGE = "index-offset-range", Stage.INDEX

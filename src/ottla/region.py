@@ -9,7 +9,9 @@ from ottla.errors import Rule, Violation
 
 Bytes = npt.NDArray[np.uint8]
 
-PADDING = 64  # readable bytes after every source that a kernel copies from, writable after every target
+PADDING = (
+    64  # readable bytes after every source that a kernel copies from, writable after every target
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,9 @@ class Region:
     path: str
     position: int
 
-    def violation(self, rule: Rule, detail: str, *, at: int, **known: int | str | None) -> Violation:
+    def violation(
+        self, rule: Rule, detail: str, *, at: int, **known: int | str | None
+    ) -> Violation:
         """Name a broken rule at byte `at` of this region."""
         return Violation(rule, detail, self.path, self.position + at, **known)  # type: ignore[arg-type]
 

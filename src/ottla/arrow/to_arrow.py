@@ -52,7 +52,9 @@ def wanted_flags(columns: Sequence[str]) -> int:
     return flags
 
 
-def _binary(bounds: Ints, data: Bytes, valid: Bytes | None, count: int, kind: pa.DataType) -> pa.Array:
+def _binary(
+    bounds: Ints, data: Bytes, valid: Bytes | None, count: int, kind: pa.DataType
+) -> pa.Array:
     validity = pa.py_buffer(valid) if valid is not None else None
     return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(bounds), pa.py_buffer(data)])
 
@@ -72,7 +74,13 @@ def _header_keys(chunk: Chunk) -> pa.Array:
 def _headers(chunk: Chunk, kind: pa.ListType) -> pa.Array:
     buffers = chunk.buffers
     if kind.equals(RAW_HEADERS_TYPE):
-        keys = _binary(buffers.header_key_bounds, buffers.header_key_bytes, None, chunk.header_count, pa.binary())
+        keys = _binary(
+            buffers.header_key_bounds,
+            buffers.header_key_bytes,
+            None,
+            chunk.header_count,
+            pa.binary(),
+        )
     else:
         keys = _header_keys(chunk)
     values = _binary(
@@ -83,7 +91,9 @@ def _headers(chunk: Chunk, kind: pa.ListType) -> pa.Array:
         pa.binary(),
     )
     structs = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
-    return pa.Array.from_buffers(kind, chunk.count, [None, pa.py_buffer(buffers.header_bounds)], children=[structs])
+    return pa.Array.from_buffers(
+        kind, chunk.count, [None, pa.py_buffer(buffers.header_bounds)], children=[structs]
+    )
 
 
 class _Expanded:
@@ -116,29 +126,44 @@ _FROM_BATCHES: Final[dict[str, tuple[Callable[[Batches], Ints], type[np.generic]
 }
 
 
+_FROM_BUFFERS: Final = frozenset(
+    {"key", "value", "offset", "timestamp", "index", "headers", "rawHeaders"}
+)
+
+
 def records_to_arrow(chunk: Chunk, columns: Sequence[str]) -> pa.RecordBatch:
     """The asked-for columns of a chunk."""
     buffers, count = chunk.buffers, chunk.count
-    expanded = _Expanded(chunk)
+    expanded = _Expanded(chunk) if not _FROM_BUFFERS.issuperset(columns) else None
     arrays = []
     for name in columns:
         if name == "key":
-            array = _binary(buffers.key_bounds, buffers.key_bytes, buffers.key_valid, count, pa.binary())
+            array = _binary(
+                buffers.key_bounds, buffers.key_bytes, buffers.key_valid, count, pa.binary()
+            )
         elif name == "value":
-            array = _binary(buffers.value_bounds, buffers.value_bytes, buffers.value_valid, count, pa.binary())
+            array = _binary(
+                buffers.value_bounds, buffers.value_bytes, buffers.value_valid, count, pa.binary()
+            )
         elif name in ("offset", "timestamp", "index"):
-            array = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(getattr(buffers, name))])
+            array = pa.Array.from_buffers(
+                pa.int64(), count, [None, pa.py_buffer(getattr(buffers, name))]
+            )
         elif name == "headers":
             array = _headers(chunk, HEADERS_TYPE)
         elif name == "rawHeaders":
             array = _headers(chunk, RAW_HEADERS_TYPE)
+        elif expanded is None:
+            raise AssertionError(name)
         elif name == "sequence":
             array = expanded.sequences(buffers.offset[:count])
         else:
             derive, kind = _FROM_BATCHES[name]
             array = expanded.spread(derive(expanded.batches), kind)
         arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([RECORD_COLUMNS[name] for name in columns]))
+    return pa.RecordBatch.from_arrays(
+        arrays, schema=pa.schema([RECORD_COLUMNS[name] for name in columns])
+    )
 
 
 def _names(codes: Ints, names: dict[int, str]) -> pa.Array:
@@ -146,10 +171,14 @@ def _names(codes: Ints, names: dict[int, str]) -> pa.Array:
     dictionary = pa.array([*names.values()])
     position = {code: index for index, code in enumerate(names)}
     indexes = [position.get(code) for code in codes.tolist()]
-    return pa.DictionaryArray.from_arrays(pa.array(indexes, pa.int32()), dictionary).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(indexes, pa.int32()), dictionary).cast(
+        pa.string()
+    )
 
 
-def batches_to_arrow(batches: Batches, base_known: npt.NDArray[np.bool_] | None = None) -> pa.RecordBatch:
+def batches_to_arrow(
+    batches: Batches, base_known: npt.NDArray[np.bool_] | None = None
+) -> pa.RecordBatch:
     """One row per batch, header fields only; `base_known` tells which wrappers were opened."""
     v2 = batches.magic >= 2
     known = v2 | (codec_ids(batches) == 0)

@@ -3,7 +3,13 @@
 import numpy as np
 import numpy.typing as npt
 
-from ottla.format.attributes import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from ottla.format.attributes import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+)
 from ottla.format.sentinels import MAX_SEQUENCE
 from ottla.kernels.tables import Batches, Int64s
 
@@ -48,7 +54,11 @@ def add_sequence(base: Int64s, increment: Int64s) -> Int64s:
     """
     # Java computes in ints, and a damaged increment overflows on the way: so must we.
     beyond = base > _as_int32(MAX_SEQUENCE - increment)
-    return np.where(beyond, _as_int32(increment - _as_int32(MAX_SEQUENCE - base) - 1), _as_int32(base + increment))
+    return np.where(
+        beyond,
+        _as_int32(increment - _as_int32(MAX_SEQUENCE - base) - 1),
+        _as_int32(base + increment),
+    )
 
 
 def _as_int32(values: Int64s) -> Int64s:

@@ -9,13 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from ottla.batch.attributes import codec_ids
 from ottla.codec import Arena, CodecError, OutputTooLarge, decompress_window, open_stream
 from ottla.errors import Rule, Violation
-from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels import gather, status
-from ottla.kernels.records_legacy import open_wrappers, point_at_payloads
+from ottla.kernels.judge import judge
+from ottla.kernels.records_legacy import open_wrappers
 from ottla.kernels.tables import (
     Batches,
     Int64s,
@@ -34,7 +33,10 @@ CHUNK_HEADERS: Final = 65536
 _REJECTED_ROWS: Final = 1024
 
 _RULES: Final = {
-    status.HEADER_INCOMPLETE: (Rule.BATCH_HEADER_COMPLETE, "the batch is shorter than its fixed part"),
+    status.HEADER_INCOMPLETE: (
+        Rule.BATCH_HEADER_COMPLETE,
+        "the batch is shorter than its fixed part",
+    ),
     status.CRC_MISMATCH: (Rule.CRC_MATCHES, "the bytes are not those that were sealed"),
     status.CODEC_UNKNOWN: (Rule.CODEC_KNOWN, "no such compression type id"),
     status.CODEC_NOT_ALLOWED: (Rule.CODEC_ALLOWED, "zstd needs magic 2"),
@@ -45,13 +47,22 @@ _RULES: Final = {
     status.VARINT_TOO_LONG: (Rule.RECORD_VARINT, "a varint has too many bytes"),
     status.RECORD_SIZE: (Rule.RECORD_SIZE, "the record's fields do not fill its declared size"),
     status.FIELD_TOO_LONG: (Rule.RECORD_FIELD_SIZE, "a field is longer than what holds it"),
-    status.HEADER_COUNT: (Rule.HEADER_COUNT, "the header count is negative or larger than the record"),
+    status.HEADER_COUNT: (
+        Rule.HEADER_COUNT,
+        "the header count is negative or larger than the record",
+    ),
     status.HEADER_KEY_NULL: (Rule.HEADER_KEY_NOT_NULL, "a header has no key"),
     status.BYTES_REMAIN: (Rule.RECORDS_REMAIN, "bytes remain after the last counted record"),
-    status.MESSAGE_TRUNCATED: (Rule.WRAPPER_VALUE, "a compressed message is shorter than its fixed part"),
+    status.MESSAGE_TRUNCATED: (
+        Rule.WRAPPER_VALUE,
+        "a compressed message is shorter than its fixed part",
+    ),
     status.WRAPPER_VALUE_NULL: (Rule.WRAPPER_VALUE, "a compressed message has no value"),
     status.WRAPPER_EMPTY: (Rule.WRAPPER_NOT_EMPTY, "a compressed message holds no messages"),
-    status.WRAPPER_OFFSET: (Rule.WRAPPER_OFFSET, "the wrapper's offset is below its last message's"),
+    status.WRAPPER_OFFSET: (
+        Rule.WRAPPER_OFFSET,
+        "the wrapper's offset is below its last message's",
+    ),
     status.INNER_SIZE: (Rule.INNER_FRAMING, "an inner message's size is below 14"),
     status.INNER_COMPRESSED: (Rule.INNER_NOT_COMPRESSED, "an inner message is compressed again"),
 }
@@ -85,7 +96,9 @@ def allocate_bytes(size: int) -> Bytes:
 def allocate_chunk(wanted: int, needed: int, allocate: Callable[[int], Bytes]) -> RecordBuffers:
     """Room for a chunk; `needed` is what a single record or batch is known to take."""
     data = max(CHUNK_BYTES, needed) + PADDING
-    keys, values, headers = (wanted & flag != 0 for flag in (gather.KEYS, gather.VALUES, gather.HEADERS))
+    keys, values, headers = (
+        wanted & flag != 0 for flag in (gather.KEYS, gather.VALUES, gather.HEADERS)
+    )
     records = CHUNK_RECORDS
     named = max(CHUNK_HEADERS, needed // 2 + 1) if headers else 0
 
@@ -139,6 +152,7 @@ class Decoder:
         self.allocate = allocate
         self.arena = Arena()
         self.cursor = np.zeros(gather.CURSOR_SIZE, dtype=np.int64)
+        self.saved = self.cursor.copy()
         self.rejected = np.zeros((_REJECTED_ROWS, gather.REJECTED_FIELDS), dtype=np.int64)
         self.buffers: RecordBuffers | None = None
         self.pieces: list[tuple[Batches, Int64s]] = []
@@ -149,18 +163,33 @@ class Decoder:
         """Give the chunks that become full; the rest stays until the next window or `flush`."""
         self.broken = []
         payloads = self.payloads = allocate_payloads(batches.position.size)
-        self._judge_headers(region, batches, payloads)
+        compressed, broken = judge(region.data, region.position, batches, payloads, self.check_crcs)
+        self.cursor[gather.BROKEN] = broken
+        if compressed == 0:
+            yield from self._gather(region, batches, payloads, {}, 0)
+            return
+        self._open_empty(region, batches, payloads)
         first = 0
         while first < batches.position.size:
             last, failures = self._decompress(region, batches, payloads, first)
             rows = slice(first, last)
-            part, its_payloads = take_batches(batches, rows), Payloads(*(column[rows] for column in payloads))
-            open_wrappers(self.arena.data, part, its_payloads)
-            yield from self._gather(region, part, its_payloads, first, failures)
+            part, its_payloads = (
+                take_batches(batches, rows),
+                Payloads(*(column[rows] for column in payloads)),
+            )
+            self.cursor[gather.BROKEN] += len(failures) + open_wrappers(
+                self.arena.data, part, its_payloads
+            )
+            yield from self._gather(region, part, its_payloads, failures, first)
             first = last
 
     def _gather(
-        self, region: Region, batches: Batches, payloads: Payloads, origin: int, failures: dict[int, CodecError]
+        self,
+        region: Region,
+        batches: Batches,
+        payloads: Payloads,
+        failures: dict[int, CodecError],
+        origin: int,
     ) -> Iterator[Chunk]:
         """Gather rows that are decompressed; `origin` is the first one's row in the window."""
         cursor = self.cursor
@@ -170,18 +199,31 @@ class Decoder:
         outcome = status.CHUNK_FULL
         while outcome == status.CHUNK_FULL:
             if self.buffers is None:
-                self.buffers = allocate_chunk(self.wanted, int(cursor[gather.NEEDED]), self.allocate)
+                self.buffers = allocate_chunk(
+                    self.wanted, int(cursor[gather.NEEDED]), self.allocate
+                )
                 cursor[gather.NEEDED] = 0
             outcome = gather.gather(
-                region.data, self.arena.data, batches, payloads, self.wanted, self.buffers, cursor, self.rejected
+                region.data,
+                self.arena.data,
+                batches,
+                payloads,
+                self.wanted,
+                self.buffers,
+                cursor,
+                self.rejected,
+                self.saved,
             )
             reached = int(cursor[gather.ROW])
-            self._note_broken(region, batches, payloads, origin, slice(first, reached), failures)
+            if cursor[gather.BROKEN] or cursor[gather.REJECTED]:
+                self._note_broken(
+                    region, batches, payloads, failures, origin, slice(first, reached)
+                )
             taken = slice(first, reached + (outcome == status.CHUNK_FULL))
             self.pieces.append((take_batches(batches, taken), payloads.rows[taken].copy()))
-            payloads.rows[taken] = 0
             first = reached
             if outcome == status.CHUNK_FULL:
+                payloads.rows[taken] = 0
                 chunk = self.flush()
                 if chunk is not None:
                     yield chunk
@@ -202,29 +244,14 @@ class Decoder:
         cursor[gather.RECORDS : gather.NOT_ASCII + 1] = 0
         return Chunk(buffers, count, header_count, ascii_only, pieces)
 
-    def _judge_headers(self, region: Region, batches: Batches, payloads: Payloads) -> None:
-        codecs = codec_ids(batches)
-        verdict = payloads.status
-        # In Kafka's order of checks, so the first one that fails is assigned last.
-        verdict[(codecs == Codec.ZSTD) & (batches.magic < 2)] = status.CODEC_NOT_ALLOWED
-        verdict[codecs > Codec.ZSTD] = status.CODEC_UNKNOWN
-        if self.check_crcs:
-            verdict[batches.crc != batches.computed_crc] = status.CRC_MISMATCH
-        verdict[(batches.magic == 2) & (batches.size < BATCH_OVERHEAD)] = status.HEADER_INCOMPLETE
-        point_at_payloads(region.data, region.position, batches, payloads)
-        self._open_empty(region, batches, payloads)
-
     def _decompress(
         self, region: Region, batches: Batches, payloads: Payloads, first: int
     ) -> tuple[int, dict[int, CodecError]]:
         """Move payloads from row `first` on into the arena, and return where the arena had enough."""
         rows = slice(first, None)
-        codecs = self._codecs_to_open(batches, payloads)[rows]
-        if not codecs.any():
-            return batches.position.size, {}
         self.arena.at = 0
         opened = decompress_window(
-            codecs,
+            payloads.codec[rows],
             batches.magic[rows],
             payloads.start[rows],
             payloads.stop[rows],
@@ -233,51 +260,41 @@ class Decoder:
             self.max_batch_bytes,
         )
         last = first + len(opened.starts)
-        moved = first + np.flatnonzero(codecs[: last - first])
+        moved = first + np.flatnonzero(payloads.codec[first:last])
         payloads.start[moved] = opened.starts[moved - first]
         payloads.stop[moved] = opened.stops[moved - first]
         payloads.in_arena[moved] = 1
-        failures = opened.errors
-        for row, failure in ((first + row, error) for row, error in failures.items()):
-            payloads.in_arena[row] = 0
-            if payloads.status[row] == status.OK:
+        for row, failure in opened.errors.items():
+            payloads.in_arena[first + row] = 0
+            if payloads.status[first + row] == status.OK:
                 too_large = isinstance(failure, OutputTooLarge)
-                payloads.status[row] = status.BATCH_TOO_LARGE if too_large else status.CODEC_FAILED
-        return last, failures
-
-    def _codecs_to_open(self, batches: Batches, payloads: Payloads) -> Int64s:
-        """The codec of each batch to decompress, else NONE.
-
-        A wrapper with a bad CRC is opened too: only its messages know its base offset.
-        """
-        fine = payloads.status == status.OK
-        wrapper = (payloads.status == status.CRC_MISMATCH) & (batches.magic < 2) & (payloads.stop >= payloads.start)
-        wanted = (fine & ((batches.magic < 2) | (batches.count > 0))) | wrapper
-        codecs = np.where(wanted, codec_ids(batches), Codec.NONE)
-        codecs[codecs > np.where(batches.magic < 2, Codec.LZ4, Codec.ZSTD)] = Codec.NONE
-        return codecs
+                payloads.status[first + row] = (
+                    status.BATCH_TOO_LARGE if too_large else status.CODEC_FAILED
+                )
+        return last, opened.errors
 
     def _open_empty(self, region: Region, batches: Batches, payloads: Payloads) -> None:
         """Kafka opens the stream of a compressed batch of no records, and reads nothing of it."""
-        empty = (payloads.status == status.OK) & (batches.magic == 2) & (batches.count == 0) & (codec_ids(batches) > 0)
-        for row in np.flatnonzero(empty).tolist():
+        unread = (payloads.codec != 0) & (batches.magic == 2) & (batches.count <= 0)
+        for row in np.flatnonzero(unread).tolist():
+            codec = int(payloads.codec[row])
+            payloads.codec[row] = 0
+            if batches.count[row] < 0:
+                continue
             try:
-                open_stream(
-                    int(batches.attributes[row] & 7),
-                    2,
-                    region.data.data[payloads.start[row] : payloads.stop[row]],
-                )
+                open_stream(codec, 2, region.data.data[payloads.start[row] : payloads.stop[row]])
             except CodecError:
                 payloads.status[row] = status.CODEC_FAILED
+                self.cursor[gather.BROKEN] += 1
 
     def _note_broken(
         self,
         region: Region,
         batches: Batches,
         payloads: Payloads,
+        failures: dict[int, CodecError],
         origin: int,
         rows: slice,
-        failures: dict[int, CodecError],
     ) -> None:
         noted = [
             describe(region, batches, payloads, row, failures.get(row))
@@ -287,7 +304,9 @@ class Decoder:
             noted.append(describe_rejected(region, batches, line))
         self.cursor[gather.REJECTED] = 0
         noted.sort(key=lambda broken: (broken.row, broken.index))
-        self.broken += (Broken(origin + broken.row, broken.index, broken.violation) for broken in noted)
+        self.broken += (
+            Broken(origin + broken.row, broken.index, broken.violation) for broken in noted
+        )
 
 
 def describe_rejected(region: Region, batches: Batches, line: list[int]) -> Broken:
@@ -333,7 +352,9 @@ def describe(
     elif rule.stage == "records":
         inside = int(payloads.failed_at[row] - payloads.start[row])
         detail = f"{detail} (record {index}, byte {inside} of the records)"
-    known_base = code != status.HEADER_INCOMPLETE and (batches.base_offset[row] != -1 or batches.magic[row] == 2)
+    known_base = code != status.HEADER_INCOMPLETE and (
+        batches.base_offset[row] != -1 or batches.magic[row] == 2
+    )
     violation = region.violation(
         rule,
         detail,

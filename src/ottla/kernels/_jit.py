@@ -38,9 +38,9 @@ _choose_cache()
 
 def kernel(function: F) -> F:
     """Compile for arrays only, without the GIL, cached so that workers do not compile again."""
-    return cast(F, njit(cache=True, nogil=True, error_model="numpy")(function))
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function))
 
 
 def inlined(function: F) -> F:
     """Compile as a part of the kernels that call it, with no call left."""
-    return cast(F, njit(nogil=True, error_model="numpy", forceinline=True)(function))
+    return cast(F, njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function))

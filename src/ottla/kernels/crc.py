@@ -32,7 +32,9 @@ def _slicing_tables(polynomial: int) -> npt.NDArray[np.uint64]:
         tables[0, byte] = register
     for row in range(1, 8):
         before = tables[row - 1]
-        tables[row] = (before >> np.uint64(8)) ^ tables[0][(before & np.uint64(0xFF)).astype(np.int64)]
+        tables[row] = (before >> np.uint64(8)) ^ tables[0][
+            (before & np.uint64(0xFF)).astype(np.int64)
+        ]
     return tables
 
 
@@ -71,7 +73,9 @@ def _has_sse42() -> bool:
 
 
 @inlined
-def _by_tables(tables: npt.NDArray[np.uint64], register: np.uint64, data: Bytes, start: int, stop: int) -> np.uint64:
+def _by_tables(
+    tables: npt.NDArray[np.uint64], register: np.uint64, data: Bytes, start: int, stop: int
+) -> np.uint64:
     byte = np.uint64(0xFF)
     at = start
     while at + 8 <= stop:
@@ -88,7 +92,9 @@ def _by_tables(tables: npt.NDArray[np.uint64], register: np.uint64, data: Bytes,
         )
         at += 8
     while at < stop:
-        register = tables[0, np.int64((register ^ np.uint64(data[at])) & byte)] ^ (register >> np.uint64(8))
+        register = tables[0, np.int64((register ^ np.uint64(data[at])) & byte)] ^ (
+            register >> np.uint64(8)
+        )
         at += 1
     return register
 

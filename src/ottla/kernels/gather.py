@@ -11,7 +11,14 @@ from ottla.kernels.ints import read_i32, read_i64, wrapping_add
 from ottla.kernels.memory import copy_wide
 from ottla.kernels.records_legacy import inner_crc, locate_fields, message_timestamp
 from ottla.kernels.records_v2 import check_records, locate_header, locate_record
-from ottla.kernels.status import BYTES_REMAIN, CHUNK_FULL, COUNT_NEGATIVE, CRC_MISMATCH, OK, RECORD_SIZE
+from ottla.kernels.status import (
+    BYTES_REMAIN,
+    CHUNK_FULL,
+    COUNT_NEGATIVE,
+    CRC_MISMATCH,
+    OK,
+    RECORD_SIZE,
+)
 from ottla.kernels.tables import Batches, Int64s, Payloads, RecordBuffers
 
 # What is wanted.
@@ -35,7 +42,8 @@ HEADER_VALUE = 8
 NOT_ASCII = 9  # some header key is not plain ASCII
 NEEDED = 10  # bytes that the next record needs, when an empty chunk is too small
 REJECTED = 11  # rows of the table of rejected records
-CURSOR_SIZE = 12
+BROKEN = 12  # batches found broken
+CURSOR_SIZE = 13
 
 # A rejected message: batch row, index, offset, status, stored and computed CRC.
 REJECTED_FIELDS = 6
@@ -48,7 +56,9 @@ def clear_bit(bits: Bytes, index: int) -> None:
 
 
 @inlined
-def put_key(out: RecordBuffers, cursor: Int64s, record: int, data: Bytes, at: int, size: int) -> None:
+def put_key(
+    out: RecordBuffers, cursor: Int64s, record: int, data: Bytes, at: int, size: int
+) -> None:
     """Append a key; a negative size is null."""
     used = cursor[KEY]
     if size > 0:
@@ -61,7 +71,9 @@ def put_key(out: RecordBuffers, cursor: Int64s, record: int, data: Bytes, at: in
 
 
 @inlined
-def put_value(out: RecordBuffers, cursor: Int64s, record: int, data: Bytes, at: int, size: int) -> None:
+def put_value(
+    out: RecordBuffers, cursor: Int64s, record: int, data: Bytes, at: int, size: int
+) -> None:
     """Append a value; a negative size is null."""
     used = cursor[VALUE]
     if size > 0:
@@ -75,7 +87,13 @@ def put_value(out: RecordBuffers, cursor: Int64s, record: int, data: Bytes, at: 
 
 @inlined
 def put_header(
-    out: RecordBuffers, cursor: Int64s, data: Bytes, key_at: int, key_size: int, value_at: int, value_size: int
+    out: RecordBuffers,
+    cursor: Int64s,
+    data: Bytes,
+    key_at: int,
+    key_size: int,
+    value_at: int,
+    value_size: int,
 ) -> None:
     """Append a record header."""
     header = cursor[HEADER]
@@ -118,7 +136,8 @@ def undo(saved: Int64s, cursor: Int64s, out: RecordBuffers, wanted: int) -> None
             out.value_valid[record >> 3] |= np.uint8(1 << (record & 7))
     for header in range(saved[HEADER], cursor[HEADER]):
         out.header_value_valid[header >> 3] |= np.uint8(1 << (header & 7))
-    cursor[RECORDS:NOT_ASCII] = saved[RECORDS:NOT_ASCII]
+    for slot in range(RECORDS, NOT_ASCII):
+        cursor[slot] = saved[slot]
     cursor[REJECTED] = saved[REJECTED]
 
 
@@ -168,7 +187,9 @@ def gather_v2(
             status = CHUNK_FULL
             break
         out.offset[record] = wrapping_add(base_offset, offset_delta)
-        out.timestamp[record] = max_timestamp if append_time else wrapping_add(base_timestamp, timestamp_delta)
+        out.timestamp[record] = (
+            max_timestamp if append_time else wrapping_add(base_timestamp, timestamp_delta)
+        )
         if wanted & INDEXES:
             out.index[record] = index
         if wanted & KEYS:
@@ -180,7 +201,9 @@ def gather_v2(
                 status = CHUNK_FULL
                 break
             for _ in range(header_count):
-                status, name_at, name_size, content_at, content_size, header_at = locate_header(data, header_at, end)
+                status, name_at, name_size, content_at, content_size, header_at = locate_header(
+                    data, header_at, end
+                )
                 if status != OK:
                     break
                 if wanted & HEADERS:
@@ -225,7 +248,11 @@ def gather_legacy(
         if end > stop:
             break
         record = cursor[RECORDS]
-        if record >= out.offset.size or room(out, cursor, wanted) < end - at or cursor[REJECTED] >= rejected.shape[0]:
+        if (
+            record >= out.offset.size
+            or room(out, cursor, wanted) < end - at
+            or cursor[REJECTED] >= rejected.shape[0]
+        ):
             cursor[NEEDED] = end - at
             return CHUNK_FULL
         offset = wrapping_add(payloads.shift[row], read_i64(data, at))
@@ -238,13 +265,13 @@ def gather_legacy(
             if stored != computed:
                 status = CRC_MISMATCH
         if status != OK:
-            line = rejected[cursor[REJECTED]]
-            line[0] = row
-            line[1] = cursor[INDEX] - 1
-            line[2] = offset
-            line[3] = status
-            line[4] = stored
-            line[5] = computed
+            line = cursor[REJECTED]
+            rejected[line, 0] = row
+            rejected[line, 1] = cursor[INDEX] - 1
+            rejected[line, 2] = offset
+            rejected[line, 3] = status
+            rejected[line, 4] = stored
+            rejected[line, 5] = computed
             cursor[REJECTED] += 1
             continue
         out.offset[record] = offset
@@ -271,18 +298,21 @@ def gather(
     out: RecordBuffers,
     cursor: Int64s,
     rejected: Int64s,
+    saved: Int64s,
 ) -> int:
     """Fill the chunk from cursor[ROW] on; OK when the window is done, CHUNK_FULL to be called again."""
-    saved = cursor.copy()
     while cursor[ROW] < batches.position.size:
         row = cursor[ROW]
-        if payloads.status[row] != OK or (batches.attributes[row] & 32 and batches.magic[row] == 2 and not wanted & CONTROL):
+        if payloads.status[row] != OK or (
+            batches.attributes[row] & 32 and batches.magic[row] == 2 and not wanted & CONTROL
+        ):
             cursor[ROW] += 1
             continue
         data = arena if payloads.in_arena[row] else window
         status = OK
         resumed = cursor[INDEX] > 0
-        saved[:] = cursor
+        for slot in range(CURSOR_SIZE):
+            saved[slot] = cursor[slot]
         if not resumed:
             cursor[AT] = payloads.start[row]
         if batches.magic[row] == 2:
@@ -296,7 +326,9 @@ def gather(
             ):
                 if cursor[RECORDS] > 0:
                     return CHUNK_FULL
-                status, cursor[INDEX], cursor[AT] = check_records(data, payloads.start[row], payloads.stop[row], count)
+                status, cursor[INDEX], cursor[AT] = check_records(
+                    data, payloads.start[row], payloads.stop[row], count
+                )
                 if status == OK:
                     cursor[INDEX] = 0
                     cursor[AT] = payloads.start[row]
@@ -316,6 +348,7 @@ def gather(
             payloads.rows[row] += cursor[RECORDS] - saved[RECORDS]
             return CHUNK_FULL
         if status != OK:
+            cursor[BROKEN] += 1
             payloads.status[row] = status
             payloads.failed_index[row] = cursor[INDEX]
             payloads.failed_at[row] = cursor[AT]

@@ -14,7 +14,6 @@ from ottla.kernels.status import (
     OK,
     WRAPPER_EMPTY,
     WRAPPER_OFFSET,
-    WRAPPER_VALUE_NULL,
 )
 from ottla.kernels.tables import Batches, Payloads
 
@@ -60,30 +59,9 @@ def inner_crc(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @kernel
-def point_at_payloads(data: Bytes, origin: int, batches: Batches, payloads: Payloads) -> None:
-    """Point `payloads` at the compressed or plain bytes of every batch."""
-    for row in range(batches.position.size):
-        at = batches.position[row] - origin
-        end = at + batches.size[row]
-        payloads.stop[row] = end
-        if batches.magic[row] == 2:
-            payloads.start[row] = min(at + 61, end)
-            continue
-        payloads.start[row] = at
-        if batches.attributes[row] & 7 == 0:
-            continue
-        status, _, _, value_at, value_size = locate_fields(data, at, end)
-        payloads.start[row] = value_at
-        payloads.stop[row] = value_at + value_size
-        if payloads.status[row] != OK:
-            continue
-        payloads.status[row] = status
-        if status == OK and value_size < 0:
-            payloads.status[row] = WRAPPER_VALUE_NULL
-
-
-@kernel
-def check_messages(data: Bytes, row: int, batches: Batches, payloads: Payloads) -> tuple[int, int, int]:
+def check_messages(
+    data: Bytes, row: int, batches: Batches, payloads: Payloads
+) -> tuple[int, int, int]:
     """Check a wrapper's messages and settle their offsets; return (status, index, at).
 
     As RecordsIterator.DeepRecordsIterator: first all are cut, then the offsets are settled, then
@@ -128,11 +106,13 @@ def check_messages(data: Bytes, row: int, batches: Batches, payloads: Payloads) 
 
 
 @kernel
-def open_wrappers(arena: Bytes, batches: Batches, payloads: Payloads) -> None:
+def open_wrappers(arena: Bytes, batches: Batches, payloads: Payloads) -> int:
     """Settle the base offsets of all decompressed wrappers, and note what is broken in them.
 
-    A wrapper whose CRC is wrong keeps that status: Kafka still tells its base offset.
+    A wrapper whose CRC is wrong keeps that status: Kafka still tells its base offset. Returns how
+    many are broken.
     """
+    broken = 0
     for row in range(batches.position.size):
         if batches.magic[row] < 2 and payloads.in_arena[row]:
             status, index, at = check_messages(arena, row, batches, payloads)
@@ -140,3 +120,5 @@ def open_wrappers(arena: Bytes, batches: Batches, payloads: Payloads) -> None:
                 payloads.status[row] = status
                 payloads.failed_index[row] = index
                 payloads.failed_at[row] = at
+                broken += 1
+    return broken

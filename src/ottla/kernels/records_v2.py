@@ -60,7 +60,18 @@ def locate_record(data: Bytes, at: int, stop: int) -> Located:
         return HEADER_COUNT, zero, zero, 0, zero, 0, zero, zero, 0, 0
     if header_count == 0 and at != end:
         return RECORD_SIZE, zero, zero, 0, zero, 0, zero, zero, 0, 0
-    return OK, timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, header_count, at, end
+    return (
+        OK,
+        timestamp_delta,
+        offset_delta,
+        key_at,
+        key_size,
+        value_at,
+        value_size,
+        header_count,
+        at,
+        end,
+    )
 
 
 @inlined

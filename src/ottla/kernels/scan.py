@@ -83,7 +83,9 @@ def view_legacy(data: Bytes, at: int, row: int, batches: Batches) -> None:
 
 
 @kernel
-def scan(data: Bytes, start: int, stop: int, origin: int, batches: Batches) -> tuple[int, int, int, int]:
+def scan(
+    data: Bytes, start: int, stop: int, origin: int, batches: Batches
+) -> tuple[int, int, int, int]:
     """Fill rows from data[start:stop]; return (rows, where it stopped, status, size seen there)."""
     at = start
     for row in range(batches.position.size):

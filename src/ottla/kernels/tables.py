@@ -40,7 +40,17 @@ def allocate_batches(capacity: int) -> Batches:
     return Batches(*np.empty((len(Batches._fields), capacity), dtype=np.int64))
 
 
-def take_batches(batches: Batches, rows: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Batches:
+def copy_batches(batches: Batches, count: int) -> Batches:
+    """The first rows, safe from whoever fills the table next."""
+    block = np.empty((len(Batches._fields), count), dtype=np.int64)
+    for target, column in zip(block, batches, strict=True):
+        target[:] = column[:count]
+    return Batches(*block)
+
+
+def take_batches(
+    batches: Batches, rows: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]
+) -> Batches:
     """The chosen rows of every column."""
     return Batches(*(column[rows] for column in batches))
 
@@ -58,7 +68,8 @@ class Payloads(NamedTuple):
     `start` and `stop` point into the window, or into the arena where `in_arena` is not 0. `status`
     is OK until something breaks; `failed_index` and `failed_at` then say at which record and byte.
     `rows` counts the records that the current chunk holds of the batch. Of v0 and v1 wrappers,
-    `shift` makes inner offsets absolute, and `opened` is 1 once the base offset is known.
+    `shift` makes inner offsets absolute, and `opened` is 1 once the base offset is known. `codec` is
+    what must be decompressed first, else 0.
     """
 
     start: Int64s
@@ -70,6 +81,7 @@ class Payloads(NamedTuple):
     rows: Int64s
     shift: Int64s
     opened: Int64s
+    codec: Int64s
 
 
 def allocate_payloads(capacity: int) -> Payloads:

@@ -11,17 +11,22 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.arrow.schema import RECORD_COLUMNS, RECORD_SCHEMA
-from ottla.arrow.to_arrow import allocate_from_pool, batches_to_arrow, records_to_arrow, wanted_flags
+from ottla.arrow.to_arrow import (
+    allocate_from_pool,
+    batches_to_arrow,
+    records_to_arrow,
+    wanted_flags,
+)
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.errors import CorruptLogError, OptionError, Rule, Severity, Violation
 from ottla.kernels import status
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.scan import scan
-from ottla.kernels.tables import Batches, allocate_batches, take_batches
+from ottla.kernels.tables import Batches, allocate_batches, copy_batches
 from ottla.region import PADDING, Bytes, Region
 from ottla.storage import File, Path, open_file
 
-WINDOW_BYTES: Final = 1 << 20
+WINDOW_BYTES: Final = 2 << 20
 _TABLE_ROWS: Final = 1 << 15
 
 
@@ -61,11 +66,19 @@ class Buffer:
         """Drop what is before `position` and hold `size` bytes from there, or all that is left."""
         wanted = min(size, self.end - position)
         kept = max(0, self.position + self.size - position)
-        data = self.data if wanted + PADDING <= self.data.size else np.zeros(wanted + PADDING, dtype=np.uint8)
+        data = (
+            self.data
+            if wanted + PADDING <= self.data.size
+            else np.zeros(wanted + PADDING, dtype=np.uint8)
+        )
         begin = position - self.position
         # Windows given out before still see the old array when it was replaced, never a changed one.
         if kept:
-            data[:kept] = self.data[begin : begin + kept].copy() if data is self.data else self.data[begin : begin + kept]
+            data[:kept] = (
+                self.data[begin : begin + kept].copy()
+                if data is self.data
+                else self.data[begin : begin + kept]
+            )
         if wanted > kept:
             got = self.file.read_into(data[kept:wanted], position + kept, wanted - kept)
             wanted = kept + got
@@ -93,7 +106,7 @@ def read_windows(
     while True:
         buffer.advance(at, needed)
         rows, stopped, outcome, size = scan(buffer.data, 0, buffer.size, buffer.position, table)
-        batches = take_batches(table, slice(0, rows))
+        batches = copy_batches(table, rows)
         if check_crcs:
             compute_crcs(buffer.data, buffer.position, batches)
         at = buffer.position + stopped
@@ -105,7 +118,9 @@ def read_windows(
             at = resync
         needed = WINDOW_BYTES
         if outcome == status.END:
-            if buffer.position + buffer.size >= buffer.end and (size == 0 or at + size > buffer.end):
+            if buffer.position + buffer.size >= buffer.end and (
+                size == 0 or at + size > buffer.end
+            ):
                 return
             needed = max(WINDOW_BYTES, size)
 
@@ -120,7 +135,9 @@ def _judge_stop(
             return region.violation(Rule.ZERO_TAIL, detail, at=inside, size=buffer.end - at), None
         detail = "the length field is too small for any batch"
         return (
-            region.violation(Rule.BATCH_SIZE_MINIMUM, detail, at=inside, found=str(size), expected="at least 14"),
+            region.violation(
+                Rule.BATCH_SIZE_MINIMUM, detail, at=inside, found=str(size), expected="at least 14"
+            ),
             None,
         )
     if outcome == status.SIZE_TOO_LARGE:
@@ -131,14 +148,25 @@ def _judge_stop(
         after = at + size if at + size <= buffer.end else None
         detail = "no such message format"
         return (
-            region.violation(Rule.MAGIC_KNOWN, detail, at=inside, size=size, found=str(magic), expected="0, 1 or 2"),
+            region.violation(
+                Rule.MAGIC_KNOWN,
+                detail,
+                at=inside,
+                size=size,
+                found=str(magic),
+                expected="0, 1 or 2",
+            ),
             after,
         )
     if outcome == status.END and size > max_batch_bytes and at + size <= buffer.end:
         detail = "the batch is larger than maxBatchBytes"
         return (
             region.violation(
-                Rule.BATCH_BYTES_LIMIT, detail, at=inside, size=size, expected=f"at most {max_batch_bytes}"
+                Rule.BATCH_BYTES_LIMIT,
+                detail,
+                at=inside,
+                size=size,
+                expected=f"at most {max_batch_bytes}",
             ),
             at + size,
         )
@@ -219,7 +247,9 @@ def _finish(batch: pa.RecordBatch, mode: Mode) -> pa.RecordBatch:
     if mode is not Mode.PERMISSIVE:
         return batch
     nothing = pa.nulls(batch.num_rows, pa.string())
-    return pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=_permissive_schema(batch.schema.names))
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns, nothing], schema=_permissive_schema(batch.schema.names)
+    )
 
 
 def _corrupt_rows(violations: list[Violation], columns: Sequence[str]) -> pa.RecordBatch:

@@ -1,0 +1,73 @@
+"""Judge batches by their headers alone, in Kafka's order of checks, and point at their records."""
+
+from ottla.format.attributes import CODEC_MASK, Codec
+from ottla.format.layout import BATCH_OVERHEAD
+from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels.records_legacy import locate_fields
+from ottla.kernels.status import (
+    CODEC_NOT_ALLOWED,
+    CODEC_UNKNOWN,
+    CRC_MISMATCH,
+    HEADER_INCOMPLETE,
+    OK,
+    WRAPPER_VALUE_NULL,
+)
+from ottla.kernels.tables import Batches, Payloads
+
+_LZ4 = int(Codec.LZ4)
+_ZSTD = int(Codec.ZSTD)
+
+
+@inlined
+def judge_header(batches: Batches, row: int, check_crcs: bool) -> int:
+    """What is wrong with a batch before its records are looked at."""
+    if batches.magic[row] == 2 and batches.size[row] < BATCH_OVERHEAD:
+        return HEADER_INCOMPLETE
+    if check_crcs and batches.crc[row] != batches.computed_crc[row]:
+        return CRC_MISMATCH
+    codec = batches.attributes[row] & CODEC_MASK
+    if codec > _ZSTD:
+        return CODEC_UNKNOWN
+    if codec == _ZSTD and batches.magic[row] < 2:
+        return CODEC_NOT_ALLOWED
+    return OK
+
+
+@kernel
+def judge(
+    data: Bytes, origin: int, batches: Batches, payloads: Payloads, check_crcs: bool
+) -> tuple[int, int]:
+    """Fill status, payload and codec of every batch; return how many are compressed and how many broken.
+
+    A wrapper with a bad CRC is to be opened all the same: only its messages know its base offset.
+    """
+    compressed = 0
+    broken = 0
+    for row in range(batches.position.size):
+        at = batches.position[row] - origin
+        end = at + batches.size[row]
+        status = judge_header(batches, row, check_crcs)
+        codec = batches.attributes[row] & CODEC_MASK
+        payloads.stop[row] = end
+        if batches.magic[row] == 2:
+            payloads.start[row] = min(at + BATCH_OVERHEAD, end)
+            if codec != 0 and status == OK:
+                payloads.codec[row] = codec
+                compressed += 1
+        elif codec == 0:
+            payloads.start[row] = at
+        elif codec <= _LZ4:
+            found, _, _, value_at, value_size = locate_fields(data, at, end)
+            if found == OK and value_size < 0:
+                found = WRAPPER_VALUE_NULL
+            if found == OK:
+                payloads.start[row] = value_at
+                payloads.stop[row] = value_at + value_size
+                payloads.codec[row] = codec
+                compressed += 1
+            elif status == OK:
+                status = found
+        if status != OK:
+            payloads.status[row] = status
+            broken += 1
+    return compressed, broken
