@@ -10,7 +10,7 @@ from typing import Self
 
 
 class Severity(StrEnum):
-    """How bad it is: an error is data a broker refuses or loses, a note is normal but worth saying."""
+    """An error is data that a broker refuses or loses; a note is normal but worth saying."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -28,7 +28,8 @@ def timestamp_types(batches: Batches) -> Int64s:
 
 
 def _flag(batches: Batches, mask: int) -> Bools:
-    return (batches.magic >= 2) & (batches.attributes & mask != 0)
+    flagged: Bools = (batches.magic >= 2) & (batches.attributes & mask != 0)
+    return flagged
 
 
 def is_transactional(batches: Batches) -> Bools:
@@ -47,7 +48,7 @@ def has_delete_horizon(batches: Batches) -> Bools:
 
 
 def add_sequence(base: Int64s, increment: Int64s) -> Int64s:
-    """Sequences after `base`, which wrap from 2147483647 to 0 (DefaultRecordBatch.incrementSequence).
+    """Sequences after `base`; they wrap to 0 (DefaultRecordBatch.incrementSequence).
 
     >>> add_sequence(np.array([2147483647, 2147483642, 3]), np.array([1, 10, 0])).tolist()
     [0, 4, 3]

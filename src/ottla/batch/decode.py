@@ -134,8 +134,8 @@ def allocate_chunk(wanted: int, needed: int, allocate: Callable[[int], Bytes]) -
 class Decoder:
     """Turns windows into chunks; keeps the arena and the half-filled chunk between windows.
 
-    `wanted` is a set of the flags of `kernels.gather`. `broken` holds what was left out of the window
-    decoded last; `payloads` how each of its batches went.
+    `wanted` is a set of the flags of `kernels.gather`. `broken` holds what was left out of the
+    window decoded last; `payloads` how each of its batches went.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class Decoder:
     def _decompress(
         self, region: Region, batches: Batches, payloads: Payloads, first: int
     ) -> tuple[int, dict[int, CodecError]]:
-        """Move payloads from row `first` on into the arena, and return where the arena had enough."""
+        """Move payloads from row `first` on into the arena, and say where it had enough."""
         rows = slice(first, None)
         self.arena.at = 0
         opened = decompress_window(
@@ -300,8 +300,8 @@ class Decoder:
             describe(region, batches, payloads, row, failures.get(row))
             for row in (rows.start + np.flatnonzero(payloads.status[rows])).tolist()
         ]
-        for line in self.rejected[: self.cursor[gather.REJECTED]].tolist():
-            noted.append(describe_rejected(region, batches, line))
+        lines = self.rejected[: self.cursor[gather.REJECTED]].tolist()
+        noted += [describe_rejected(region, batches, line) for line in lines]
         self.cursor[gather.REJECTED] = 0
         noted.sort(key=lambda broken: (broken.row, broken.index))
         self.broken += (

@@ -4,16 +4,15 @@ CRC-32C uses the processor's instruction on x86-64 with SSE4.2, three streams at
 spans because the instruction takes three cycles but can start every cycle; elsewhere tables.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import binding, ir
 from numba import types
-from numba.core import config
 from numba.extending import intrinsic
 
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels._jit import INTERPRETED, Bytes, i64, inlined, kernel
 from ottla.kernels.memory import load_u64
 from ottla.kernels.tables import Batches
 
@@ -69,7 +68,7 @@ _LONG_ZEROS = _zero_tables(_LONG)
 
 
 def _has_sse42() -> bool:
-    return not config.DISABLE_JIT and bool(binding.get_host_cpu_features().get("sse4.2", False))
+    return not INTERPRETED and bool(binding.get_host_cpu_features().get("sse4.2", False))
 
 
 @inlined
@@ -81,18 +80,18 @@ def _by_tables(
     while at + 8 <= stop:
         word = load_u64(data, at) ^ register
         register = (
-            tables[7, np.int64(word & byte)]
-            ^ tables[6, np.int64((word >> np.uint64(8)) & byte)]
-            ^ tables[5, np.int64((word >> np.uint64(16)) & byte)]
-            ^ tables[4, np.int64((word >> np.uint64(24)) & byte)]
-            ^ tables[3, np.int64((word >> np.uint64(32)) & byte)]
-            ^ tables[2, np.int64((word >> np.uint64(40)) & byte)]
-            ^ tables[1, np.int64((word >> np.uint64(48)) & byte)]
-            ^ tables[0, np.int64(word >> np.uint64(56))]
+            tables[7, i64(word & byte)]
+            ^ tables[6, i64((word >> np.uint64(8)) & byte)]
+            ^ tables[5, i64((word >> np.uint64(16)) & byte)]
+            ^ tables[4, i64((word >> np.uint64(24)) & byte)]
+            ^ tables[3, i64((word >> np.uint64(32)) & byte)]
+            ^ tables[2, i64((word >> np.uint64(40)) & byte)]
+            ^ tables[1, i64((word >> np.uint64(48)) & byte)]
+            ^ tables[0, i64(word >> np.uint64(56))]
         )
         at += 8
     while at < stop:
-        register = tables[0, np.int64((register ^ np.uint64(data[at])) & byte)] ^ (
+        register = tables[0, i64((register ^ np.uint64(data[at])) & byte)] ^ (
             register >> np.uint64(8)
         )
         at += 1
@@ -102,13 +101,13 @@ def _by_tables(
 @kernel
 def crc32(data: Bytes, start: int, stop: int) -> int:
     """CRC-32 of data[start:stop], as zlib has it."""
-    return np.int64(_by_tables(_CRC32_TABLES, _MASK, data, start, stop) ^ _MASK)
+    return i64(_by_tables(_CRC32_TABLES, _MASK, data, start, stop) ^ _MASK)
 
 
 @kernel
 def crc32c_by_tables(data: Bytes, start: int, stop: int) -> int:
     """CRC-32C of data[start:stop], on any processor."""
-    return np.int64(_by_tables(_CRC32C_TABLES, _MASK, data, start, stop) ^ _MASK)
+    return i64(_by_tables(_CRC32C_TABLES, _MASK, data, start, stop) ^ _MASK)
 
 
 def _crc32_word(typing_context: Any, register: Any, word: Any) -> Any:  # noqa: ARG001
@@ -123,16 +122,16 @@ def _crc32_word(typing_context: Any, register: Any, word: Any) -> Any:  # noqa: 
 
 
 if _has_sse42():
-    crc32_word = intrinsic(_crc32_word)
+    crc32_word = cast(Any, intrinsic(_crc32_word))
 
     @inlined
     def _past_zeros(zeros: npt.NDArray[np.uint64], register: np.uint64) -> np.uint64:
         byte = np.uint64(0xFF)
         return (
-            zeros[0, np.int64(register & byte)]
-            ^ zeros[1, np.int64((register >> np.uint64(8)) & byte)]
-            ^ zeros[2, np.int64((register >> np.uint64(16)) & byte)]
-            ^ zeros[3, np.int64(register >> np.uint64(24))]
+            zeros[0, i64(register & byte)]
+            ^ zeros[1, i64((register >> np.uint64(8)) & byte)]
+            ^ zeros[2, i64((register >> np.uint64(16)) & byte)]
+            ^ zeros[3, i64(register >> np.uint64(24))]
         )
 
     @inlined
@@ -162,7 +161,7 @@ if _has_sse42():
         while at + 8 <= stop:
             register = crc32_word(register, load_u64(data, at))
             at += 8
-        return np.int64(_by_tables(_CRC32C_TABLES, register, data, at, stop) ^ _MASK)
+        return i64(_by_tables(_CRC32C_TABLES, register, data, at, stop) ^ _MASK)
 
     @kernel
     def crc32c(data: Bytes, start: int, stop: int) -> int:

@@ -6,7 +6,7 @@ an empty chunk is therefore walked once before its records are given piece by pi
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels._jit import Bytes, i64, inlined, kernel
 from ottla.kernels.ints import read_i32, read_i64, wrapping_add
 from ottla.kernels.memory import copy_wide
 from ottla.kernels.records_legacy import inner_crc, locate_fields, message_timestamp
@@ -115,7 +115,7 @@ def put_header(
 @inlined
 def room(out: RecordBuffers, cursor: Int64s, wanted: int) -> int:
     """Bytes that any of the chunk's byte columns can still take."""
-    least = np.int64(1) << np.int64(62)
+    least = i64(1) << i64(62)
     if wanted & KEYS:
         least = min(least, out.key_bytes.size - 64 - cursor[KEY])
     if wanted & VALUES:
@@ -152,7 +152,7 @@ def gather_v2(
     cursor: Int64s,
     piecewise: bool,
 ) -> int:
-    """Put the records of one batch from cursor[INDEX] on; return OK, CHUNK_FULL or what is broken."""
+    """Put the records of one batch from cursor[INDEX] on; OK, CHUNK_FULL or what is broken."""
     stop = payloads.stop[row]
     base_offset = batches.base_offset[row]
     base_timestamp = batches.base_timestamp[row]
@@ -238,7 +238,7 @@ def gather_legacy(
 ) -> int:
     """Put the messages of a wrapper, or the one of a plain batch, from cursor[INDEX] on.
 
-    Kafka reads a message's fields only when asked for them, so a broken one does not hurt the others.
+    Kafka reads a message's fields only when asked for them: a broken one does not hurt others.
     """
     stop = payloads.stop[row]
     wrapped = payloads.in_arena[row] != 0
@@ -258,7 +258,7 @@ def gather_legacy(
         offset = wrapping_add(payloads.shift[row], read_i64(data, at))
         cursor[AT] = end
         cursor[INDEX] += 1
-        stored = computed = np.int64(0)
+        stored = computed = i64(0)
         status, key_at, key_size, value_at, value_size = locate_fields(data, at, end)
         if wrapped and wanted & INNER_CRCS:
             stored, computed = inner_crc(data, at, end)
@@ -300,7 +300,7 @@ def gather(
     rejected: Int64s,
     saved: Int64s,
 ) -> int:
-    """Fill the chunk from cursor[ROW] on; OK when the window is done, CHUNK_FULL to be called again."""
+    """Fill the chunk from cursor[ROW] on: OK when all is done, CHUNK_FULL to be called again."""
     while cursor[ROW] < batches.position.size:
         row = cursor[ROW]
         if payloads.status[row] != OK or (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, inlined
+from ottla.kernels._jit import Bytes, i64, inlined
 from ottla.kernels.memory import load_u64
 
 _LOW_8 = np.uint64(0x00FF00FF00FF00FF)
@@ -24,41 +24,41 @@ def read_u64(data: Bytes, at: int) -> np.uint64:
 
 
 @inlined
-def read_i64(data: Bytes, at: int) -> np.int64:
+def read_i64(data: Bytes, at: int) -> int:
     """Eight bytes, signed."""
-    return np.int64(swap_bytes(load_u64(data, at)))
+    return i64(swap_bytes(load_u64(data, at)))
 
 
 @inlined
-def read_u32(data: Bytes, at: int) -> np.int64:
+def read_u32(data: Bytes, at: int) -> int:
     """Four bytes, unsigned."""
-    return np.int64(swap_bytes(load_u64(data, at)) >> np.uint64(32))
+    return i64(swap_bytes(load_u64(data, at)) >> np.uint64(32))
 
 
 @inlined
-def read_i32(data: Bytes, at: int) -> np.int64:
+def read_i32(data: Bytes, at: int) -> int:
     """Four bytes, signed."""
     raw = read_u32(data, at)
-    return raw - ((raw & np.int64(0x80000000)) << np.int64(1))
+    return raw - ((raw & i64(0x80000000)) << i64(1))
 
 
 @inlined
-def read_i16(data: Bytes, at: int) -> np.int64:
+def read_i16(data: Bytes, at: int) -> int:
     """Two bytes, signed."""
-    raw = (np.int64(data[at]) << np.int64(8)) | np.int64(data[at + 1])
-    return raw - ((raw & np.int64(0x8000)) << np.int64(1))
+    raw = (i64(data[at]) << i64(8)) | i64(data[at + 1])
+    return raw - ((raw & i64(0x8000)) << i64(1))
 
 
 @inlined
-def read_i8(data: Bytes, at: int) -> np.int64:
+def read_i8(data: Bytes, at: int) -> int:
     """One byte, signed."""
-    raw = np.int64(data[at])
-    return raw - ((raw & np.int64(0x80)) << np.int64(1))
+    raw = i64(data[at])
+    return raw - ((raw & i64(0x80)) << i64(1))
 
 
 @inlined
-def wrapping_add(left: np.int64, right: np.int64) -> np.int64:
+def wrapping_add(left: int, right: int) -> int:
     """Java's long addition; the interpreted run must wrap in silence too."""
-    low = (left & np.int64(0xFFFFFFFF)) + (right & np.int64(0xFFFFFFFF))
-    high = (left >> np.int64(32)) + (right >> np.int64(32)) + (low >> np.int64(32))
-    return (high << np.int64(32)) | (low & np.int64(0xFFFFFFFF))
+    low = (left & i64(0xFFFFFFFF)) + (right & i64(0xFFFFFFFF))
+    high = (left >> i64(32)) + (right >> i64(32)) + (low >> i64(32))
+    return (high << i64(32)) | (low & i64(0xFFFFFFFF))

@@ -37,7 +37,7 @@ def judge_header(batches: Batches, row: int, check_crcs: bool) -> int:
 def judge(
     data: Bytes, origin: int, batches: Batches, payloads: Payloads, check_crcs: bool
 ) -> tuple[int, int]:
-    """Fill status, payload and codec of every batch; return how many are compressed and how many broken.
+    """Fill status, payload and codec of every batch; count the compressed and the broken ones.
 
     A wrapper with a bad CRC is to be opened all the same: only its messages know its base offset.
     """

@@ -5,16 +5,15 @@ several bytes at once. Contract: PADDING readable bytes follow every source and 
 bytes every target, so that a copy may overshoot (see `ottla.region.PADDING`).
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import config
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from ottla.kernels._jit import Bytes, inlined
+from ottla.kernels._jit import INTERPRETED, Bytes, inlined
 
 WIDE = 32  # bytes per copy step
 
@@ -24,7 +23,7 @@ _VECTOR = ir.VectorType(_BYTE, WIDE)
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
-    data = make_array(array_type)(context, builder, array).data
+    data = make_array(array_type)(context, builder, array).data  # type: ignore[no-untyped-call]
     return builder.gep(builder.bitcast(data, _BYTE.as_pointer()), [at])
 
 
@@ -56,7 +55,7 @@ def _copy_32(typing_context: Any, target: Any, to: Any, source: Any, at: Any) ->
     return types.none(target, types.int64, source, types.int64), generate
 
 
-if config.DISABLE_JIT:
+if INTERPRETED:
 
     def load_u64(data: Bytes, at: int) -> np.uint64:
         """Eight bytes as a little-endian word."""
@@ -75,9 +74,9 @@ if config.DISABLE_JIT:
         target[to : to + WIDE] = source[at : at + WIDE]
 
 else:
-    load_u64 = intrinsic(_load_u64)
-    store_u64 = intrinsic(_store_u64)
-    copy_32 = intrinsic(_copy_32)
+    load_u64 = cast(Any, intrinsic(_load_u64))
+    store_u64 = cast(Any, intrinsic(_store_u64))
+    copy_32 = cast(Any, intrinsic(_copy_32))
 
 
 @inlined

@@ -1,9 +1,7 @@
 """Locate the fields of v0 and v1 messages (LegacyRecord), alone or inside a wrapper."""
 
-import numpy as np
-
 from ottla.format.layout import LOG_OVERHEAD, MESSAGE_MINIMUM, MESSAGE_V0, MESSAGE_V1
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels._jit import Bytes, i64, inlined, kernel
 from ottla.kernels.crc import crc32
 from ottla.kernels.ints import read_i32, read_i64, read_u32, wrapping_add
 from ottla.kernels.status import (
@@ -22,12 +20,12 @@ _KEY_AT_V1 = MESSAGE_V1.itemsize
 
 
 @inlined
-def locate_fields(data: Bytes, at: int, end: int) -> tuple[int, int, np.int64, int, np.int64]:
+def locate_fields(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int]:
     """Status, key at, key size, value at, value size of the message at `at`; below 0 is null.
 
     Kafka reads the layout of v1 for every magic but 0, and ignores bytes after the value.
     """
-    zero = np.int64(0)
+    zero = i64(0)
     key_at = at + (_KEY_AT_V0 if data[at + 16] == 0 else _KEY_AT_V1)
     if key_at > end:
         return MESSAGE_TRUNCATED, 0, zero, 0, zero
@@ -42,11 +40,11 @@ def locate_fields(data: Bytes, at: int, end: int) -> tuple[int, int, np.int64, i
 
 
 @inlined
-def message_timestamp(data: Bytes, at: int, batches: Batches, row: int, wrapped: bool) -> np.int64:
+def message_timestamp(data: Bytes, at: int, batches: Batches, row: int, wrapped: bool) -> int:
     """The message's own time; in a v1 wrapper with append time, the wrapper's."""
     magic = data[at + 16]
     if magic == 0:
-        return np.int64(-1)
+        return i64(-1)
     if wrapped and magic == 1 and batches.magic[row] == 1 and batches.attributes[row] & 8:
         return batches.max_timestamp[row]
     return read_i64(data, at + 18)
@@ -84,7 +82,7 @@ def check_messages(
         at += LOG_OVERHEAD + size
     if count == 0:
         return WRAPPER_EMPTY, 0, start
-    shift = np.int64(0)
+    shift = i64(0)
     if batches.magic[row] == 1:
         wrapper = batches.last_offset[row]
         # Old librdkafka produced wrappers with offset 0.

@@ -4,9 +4,7 @@ Kafka lets a record's fields run past its declared size and refuses it afterward
 may pass the end of the record, which refuses the same records.
 """
 
-import numpy as np
-
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels._jit import Bytes, i64, inlined, kernel
 from ottla.kernels.status import (
     BYTES_REMAIN,
     FIELD_TOO_LONG,
@@ -20,13 +18,13 @@ from ottla.kernels.varint import read_varint, read_varlong
 
 # Located: timestamp delta, offset delta, key at, key size, value at, value size, header count,
 # where the headers begin, where the record ends. A size below 0 is null.
-Located = tuple[int, np.int64, np.int64, int, np.int64, int, np.int64, np.int64, int, int]
+Located = tuple[int, int, int, int, int, int, int, int, int, int]
 
 
 @inlined
 def locate_record(data: Bytes, at: int, stop: int) -> Located:
     """Status and fields of the record at `at`; its headers are not looked at yet."""
-    zero = np.int64(0)
+    zero = i64(0)
     size, at = read_varint(data, at, stop)
     if at < 0:
         return -at, zero, zero, 0, zero, 0, zero, zero, 0, 0
@@ -75,9 +73,9 @@ def locate_record(data: Bytes, at: int, stop: int) -> Located:
 
 
 @inlined
-def locate_header(data: Bytes, at: int, end: int) -> tuple[int, int, np.int64, int, np.int64, int]:
+def locate_header(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int]:
     """Status, key at, key size, value at, value size and where the next header begins."""
-    zero = np.int64(0)
+    zero = i64(0)
     key_size, key_at = read_varint(data, at, end)
     if key_at < 0:
         return -key_at, 0, zero, 0, zero, 0

@@ -1,10 +1,8 @@
 """Cut batches out of bytes: the first 17 bytes are alike in every format."""
 
-import numpy as np
-
 from ottla.format.layout import BATCH_OVERHEAD, FRAME_SIZE, LOG_OVERHEAD, MESSAGE_MINIMUM
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels._jit import Bytes, i64, inlined, kernel
 from ottla.kernels.ints import read_i8, read_i16, read_i32, read_i64, read_u32, wrapping_add
 from ottla.kernels.status import END, MAGIC_UNKNOWN, OK, SIZE_TOO_LARGE, SIZE_TOO_SMALL, TABLE_FULL
 from ottla.kernels.tables import Batches
@@ -66,7 +64,7 @@ def view_v2(data: Bytes, at: int, size: int, row: int, batches: Batches) -> None
 @inlined
 def view_legacy(data: Bytes, at: int, row: int, batches: Batches) -> None:
     """Read a v0 or v1 message; the smallest one still holds a v1 timestamp."""
-    attributes = np.int64(data[at + 17])
+    attributes = i64(data[at + 17])
     batches.partition_leader_epoch[row] = -1
     batches.crc[row] = read_u32(data, at + 12)
     batches.attributes[row] = attributes

@@ -32,7 +32,7 @@ class Batches(NamedTuple):
     producer_id: Int64s
     producer_epoch: Int64s
     base_sequence: Int64s
-    count: Int64s
+    count: Int64s  # type: ignore[assignment]  # not tuple.count: nobody counts columns
 
 
 def allocate_batches(capacity: int) -> Batches:
@@ -68,8 +68,8 @@ class Payloads(NamedTuple):
     `start` and `stop` point into the window, or into the arena where `in_arena` is not 0. `status`
     is OK until something breaks; `failed_index` and `failed_at` then say at which record and byte.
     `rows` counts the records that the current chunk holds of the batch. Of v0 and v1 wrappers,
-    `shift` makes inner offsets absolute, and `opened` is 1 once the base offset is known. `codec` is
-    what must be decompressed first, else 0.
+    `shift` makes inner offsets absolute, and `opened` is 1 once the base offset is known. `codec`
+    is what must be decompressed first, else 0.
     """
 
     start: Int64s
@@ -97,7 +97,7 @@ class RecordBuffers(NamedTuple):
 
     offset: Int64s
     timestamp: Int64s
-    index: Int64s
+    index: Int64s  # type: ignore[assignment]
     key_bounds: npt.NDArray[np.int32]
     key_bytes: npt.NDArray[np.uint8]
     key_valid: npt.NDArray[np.uint8]

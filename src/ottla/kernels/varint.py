@@ -7,7 +7,7 @@ dropped, as in Kafka.
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels._jit import Bytes, i64, inlined, kernel
 from ottla.kernels.status import RECORD_TRUNCATED, VARINT_TOO_LONG
 
 MAX_VARINT_SIZE = 5
@@ -29,31 +29,31 @@ def read_long_form(data: Bytes, at: int, end: int, most: int) -> tuple[np.uint64
 
 
 @inlined
-def read_varint(data: Bytes, at: int, end: int) -> tuple[np.int64, int]:
+def read_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """A signed 32-bit varint."""
     if at < end:
-        first = np.int64(data[at])
+        first = i64(data[at])
         if first < 0x80:
-            return (first >> np.int64(1)) ^ -(first & np.int64(1)), at + 1
-        second = np.int64(data[at + 1])
+            return (first >> i64(1)) ^ -(first & i64(1)), at + 1
+        second = i64(data[at + 1])
         if second < 0x80 and at + 1 < end:
-            both = (first & np.int64(0x7F)) | (second << np.int64(7))
-            return (both >> np.int64(1)) ^ -(both & np.int64(1)), at + 2
+            both = (first & i64(0x7F)) | (second << i64(7))
+            return (both >> i64(1)) ^ -(both & i64(1)), at + 2
     raw, after = read_long_form(data, at, end, MAX_VARINT_SIZE)
-    word = np.int64(raw & np.uint64(0xFFFFFFFF))
-    return (word >> np.int64(1)) ^ -(word & np.int64(1)), after
+    word = i64(raw & np.uint64(0xFFFFFFFF))
+    return (word >> i64(1)) ^ -(word & i64(1)), after
 
 
 @inlined
-def read_varlong(data: Bytes, at: int, end: int) -> tuple[np.int64, int]:
+def read_varlong(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """A signed 64-bit varint."""
     if at < end:
-        first = np.int64(data[at])
+        first = i64(data[at])
         if first < 0x80:
-            return (first >> np.int64(1)) ^ -(first & np.int64(1)), at + 1
-        second = np.int64(data[at + 1])
+            return (first >> i64(1)) ^ -(first & i64(1)), at + 1
+        second = i64(data[at + 1])
         if second < 0x80 and at + 1 < end:
-            both = (first & np.int64(0x7F)) | (second << np.int64(7))
-            return (both >> np.int64(1)) ^ -(both & np.int64(1)), at + 2
+            both = (first & i64(0x7F)) | (second << i64(7))
+            return (both >> i64(1)) ^ -(both & i64(1)), at + 2
     raw, after = read_long_form(data, at, end, MAX_VARLONG_SIZE)
-    return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), after
+    return i64(raw >> np.uint64(1)) ^ -i64(raw & np.uint64(1)), after

@@ -41,8 +41,8 @@ class Mode(StrEnum):
 class Window(NamedTuple):
     """Whole batches, and what stopped the cutting of more.
 
-    `stop` is where the next batch begins. A `violation` is about the bytes there; reading goes on at
-    `resync`, or ends when that is None.
+    `stop` is where the next batch begins. A `violation` is about the bytes there; reading goes on
+    at `resync`, or ends when that is None.
     """
 
     region: Region
@@ -72,7 +72,6 @@ class Buffer:
             else np.zeros(wanted + PADDING, dtype=np.uint8)
         )
         begin = position - self.position
-        # Windows given out before still see the old array when it was replaced, never a changed one.
         if kept:
             data[:kept] = (
                 self.data[begin : begin + kept].copy()
