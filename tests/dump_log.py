@@ -127,7 +127,30 @@ def _say_control(control: Line) -> Line:
     if control["type"] in ("COMMIT", "ABORT"):
         return {"endTxnMarker": control["type"], "coordinatorEpoch": control["coordinatorEpoch"]}
     fields = {name: control[name] for name in control.keys() - {"type", "typeId", "keyVersion"}}
+    if control["type"] == "LEADER_CHANGE":
+        for name in ("voters", "grantingVoters"):
+            fields[name] = [_say_voter(voter, control["version"]) for voter in control[name]]
+    if control["type"] == "KRAFT_VOTERS":
+        fields["voters"] = [_say_endpoints(voter) for voter in control["voters"]]
     return {"control": fields}
+
+
+def _say_voter(voter: list[Any], version: int) -> Line:
+    """Directory ids came with version 1 of the message."""
+    number, directory = voter
+    return {"voterId": number} | ({"voterDirectoryId": directory} if version > 0 else {})
+
+
+def _say_endpoints(voter: Line) -> Line:
+    lowest, highest = voter["kRaftVersionFeature"]
+    return {
+        "voterId": voter["voterId"],
+        "voterDirectoryId": voter["directoryId"],
+        "endpoints": [
+            {"name": name, "host": host, "port": port} for name, host, port in voter["endpoints"]
+        ],
+        "kRaftVersionFeature": {"minSupportedVersion": lowest, "maxSupportedVersion": highest},
+    }
 
 
 def _size(data: str | None) -> int:

@@ -147,13 +147,31 @@ def run_in_background(main_class: str, project: Path, properties: Path) -> subpr
         return subprocess.Popen(command, stdout=output, stderr=output)
 
 
-def run_tool(main_class: str, *arguments: str) -> str:
+def run_tool(main_class: str, *arguments: str, cwd: Path | None = None) -> str:
     """Run one of the reference version's tools, or a program of ours, to its end."""
     command = [*java(main_class, class_path(KAFKA), *_JVM), *arguments]
     quiet = os.environ | {"JAVA_TOOL_OPTIONS": "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"}
-    done = subprocess.run(command, capture_output=True, text=True, env=quiet)
+    done = subprocess.run(command, capture_output=True, text=True, env=quiet, cwd=cwd)
     assert done.returncode == 0, f"{main_class} {arguments}:\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+def dump_log(log_dir: Path) -> str:
+    """What kafka-dump-log prints of all files of a log directory; keys and payloads as base64."""
+    suffixes = {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"}
+    files = sorted(path for path in log_dir.glob("*-*/*") if path.suffix in suffixes)
+    return run_tool(
+        "org.apache.kafka.tools.DumpLogSegments",
+        "--deep-iteration",
+        "--print-data-log",
+        "--key-decoder-class",
+        "questions.Base64Decoder",
+        "--value-decoder-class",
+        "questions.Base64Decoder",
+        "--files",
+        ",".join(str(path.relative_to(log_dir)) for path in files),
+        cwd=log_dir,
+    )
 
 
 def write_properties(path: Path, settings: dict[str, str]) -> None:
