@@ -97,6 +97,12 @@ class Rule(str, Enum):
     SEQUENCE_IN_ORDER = "sequence-in-order", Stage.APPEND
     COORDINATOR_EPOCH_FENCED = "coordinator-epoch-fenced", Stage.APPEND
     TRANSACTION_STATE = "transaction-state", Stage.APPEND
+    # What a batch can not be built from (ottla.batch.encode, Kafka's MemoryRecordsBuilder).
+    RECORD_OFFSETS_RISE = "record-offsets-rise", Stage.APPEND
+    RECORD_TIMESTAMP = "record-timestamp", Stage.APPEND
+    RECORD_HEADERS = "record-headers", Stage.APPEND
+    OFFSET_DELTA_RANGE = "offset-delta-range", Stage.APPEND
+    NEW_BATCH_SIZE = "new-batch-size", Stage.APPEND
     # Indexes.
     INDEX_SIZE = "index-size", Stage.INDEX
     INDEX_OFFSET_RANGE = "index-offset-range", Stage.INDEX

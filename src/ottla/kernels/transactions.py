@@ -1,0 +1,98 @@
+"""Read the markers of control batches, and tell which batches belong to aborted transactions."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ottla.format.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, ControlType
+from ottla.format.layout import BATCH_OVERHEAD
+from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels.ints import read_i16, read_i32, wrapping_add
+from ottla.kernels.producers import NO_MARKER, Markers
+from ottla.kernels.records_v2 import locate_record
+from ottla.kernels.status import OK
+from ottla.kernels.tables import Batches, Int64s
+
+_KEY_SIZE = 4  # version and type, int16 each (ControlRecordType)
+_VALUE_SIZE = 6  # version int16, coordinator epoch int32 (EndTransactionMarker)
+
+
+@inlined
+def read_marker(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
+    """Type, coordinator epoch and timestamp delta of the control record at `at`.
+
+    Kafka reads newer versions as version 0, and refuses negative ones.
+    """
+    status, timestamp_delta, _, key_at, key_size, value_at, value_size, _, _, _ = locate_record(
+        data, at, stop
+    )
+    unreadable = NO_MARKER, -1, 0
+    if status != OK or key_size < _KEY_SIZE or read_i16(data, key_at) < 0:
+        return unreadable
+    control_type = read_i16(data, key_at + 2)
+    if control_type not in (ControlType.ABORT, ControlType.COMMIT):
+        return control_type, -1, timestamp_delta
+    if value_size < _VALUE_SIZE or read_i16(data, value_at) < 0:
+        return unreadable
+    return control_type, read_i32(data, value_at + 2), timestamp_delta
+
+
+@kernel
+def read_markers(data: Bytes, origin: int, batches: Batches, markers: Markers) -> int:
+    """Fill `markers` from uncompressed control batches; return how many compressed ones there are.
+
+    data[0] is at position `origin` of the file.
+    """
+    compressed = 0
+    for row in range(batches.position.size):
+        markers.control_type[row] = NO_MARKER
+        markers.coordinator_epoch[row] = -1
+        markers.timestamp[row] = -1
+        attributes = batches.attributes[row]
+        if batches.magic[row] < 2 or attributes & CONTROL == 0 or batches.count[row] <= 0:
+            continue
+        if attributes & CODEC_MASK:
+            compressed += 1
+            continue
+        at = batches.position[row] - origin
+        stop = at + batches.size[row]
+        if batches.size[row] <= BATCH_OVERHEAD:
+            continue
+        control_type, coordinator_epoch, delta = read_marker(data, at + BATCH_OVERHEAD, stop)
+        markers.control_type[row] = control_type
+        markers.coordinator_epoch[row] = coordinator_epoch
+        if attributes & LOG_APPEND_TIME:
+            markers.timestamp[row] = batches.max_timestamp[row]
+        else:
+            markers.timestamp[row] = wrapping_add(batches.base_timestamp[row], delta)
+    return compressed
+
+
+@kernel
+def mark_aborted(
+    batches: Batches,
+    producer_ids: Int64s,
+    first_offsets: Int64s,
+    last_offsets: Int64s,
+    aborted: npt.NDArray[np.bool_],
+) -> None:
+    """Set `aborted` for data batches inside an aborted transaction of their producer.
+
+    The transactions are sorted by producer, then by first offset; one producer's do not overlap.
+    """
+    for row in range(batches.position.size):
+        aborted[row] = False
+        producer_id = batches.producer_id[row]
+        if producer_id < 0 or batches.attributes[row] & (TRANSACTIONAL | CONTROL) != TRANSACTIONAL:
+            continue
+        offset = batches.last_offset[row]
+        low, high = 0, producer_ids.size
+        while low < high:
+            middle = (low + high) // 2
+            if producer_ids[middle] < producer_id or (
+                producer_ids[middle] == producer_id and first_offsets[middle] <= offset
+            ):
+                low = middle + 1
+            else:
+                high = middle
+        if low > 0 and producer_ids[low - 1] == producer_id:
+            aborted[row] = offset <= last_offsets[low - 1]
