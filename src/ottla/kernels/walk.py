@@ -1,0 +1,42 @@
+"""Walk from batch to batch by their sizes: only the fixed parts are looked at."""
+
+from ottla.format.layout import BATCH_OVERHEAD
+from ottla.kernels._jit import Bytes, kernel
+from ottla.kernels.ints import read_i8, read_i64
+from ottla.kernels.scan import frame_at, view_legacy, view_v2
+from ottla.kernels.status import OK, TABLE_FULL
+from ottla.kernels.tables import Batches
+
+MORE = 4  # a fixed part reaches past the bytes that are held
+
+
+@kernel
+def walk(
+    data: Bytes, held: int, origin: int, end: int, batches: Batches, first: int
+) -> tuple[int, int, int, int]:
+    """Fill rows from `first` on; return (rows, where it stopped, status, size seen there).
+
+    data[:held] are the file's bytes from `origin` on. A batch counts when it ends before the file
+    does, at `end`, whether its records are held or not; the place may so be past what is held.
+    """
+    at = 0
+    row = first
+    while row < batches.position.size:
+        left = end - origin - at
+        if at + min(BATCH_OVERHEAD, left) > held:
+            return row, at, MORE, 0
+        size, status = frame_at(data, at, left)
+        if status != OK:
+            return row, at, status, size
+        batches.position[row] = origin + at
+        batches.size[row] = size
+        batches.base_offset[row] = read_i64(data, at)
+        batches.magic[row] = read_i8(data, at + 16)
+        batches.computed_crc[row] = -1
+        if batches.magic[row] == 2:
+            view_v2(data, at, size, row, batches)
+        else:
+            view_legacy(data, at, row, batches)
+        at += size
+        row += 1
+    return row, at, TABLE_FULL, 0
