@@ -1,11 +1,11 @@
-"""What the naive reader and ottla say of the same bytes, in one shape so that it can be compared."""
+"""What the naive reader and ottla say of the same bytes, in one shape to be compared."""
 
 from pathlib import Path
 from typing import Any
 
 import naive
+import ottla
 from ottla.errors import CorruptLogError
-from ottla.log.segment import read_segment
 
 BATCH_COLUMNS = ("magic", "baseOffset", "partitionLeaderEpoch", "producerId", "producerEpoch")
 RECORD_COLUMNS = ("position", "index", "offset", "timestamp", "sequence", "key", "value")
@@ -43,14 +43,14 @@ def naive_error(lines: list[Line], data: bytes) -> int | None:
 
 
 def ottla_rows(path: Path) -> list[Line]:
-    batches = read_segment(str(path), columns=COLUMNS, mode="DROPMALFORMED")
+    batches = ottla.read_segment(str(path), columns=COLUMNS, mode="DROPMALFORMED")
     return [_without_names(row) for batch in batches for row in batch.to_pylist()]
 
 
 def ottla_error(path: Path) -> int | None:
     """Where FAILFAST stops."""
     try:
-        for batch in read_segment(str(path), columns=COLUMNS):
+        for batch in ottla.read_segment(str(path), columns=COLUMNS):
             batch.validate(full=True)
     except CorruptLogError as error:
         return error.violation.position

@@ -1,0 +1,106 @@
+"""Decode damaged segments from and into memory that ends at a page nobody may touch.
+
+Run as `python guard_pages.py SEED COUNT`: a kernel that reads or writes past its padding kills the
+process. Prints how many inputs gave rows and how many gave errors.
+"""
+
+import ctypes
+import mmap
+import random
+import sys
+
+import numpy as np
+
+import builders
+from builders import Row
+from ottla.batch.decode import Decoder
+from ottla.kernels import gather
+from ottla.kernels.crc import compute_crcs
+from ottla.kernels.scan import scan
+from ottla.kernels.tables import allocate_batches, take_batches
+from ottla.region import PADDING, Bytes, Region
+
+PAGE = mmap.PAGESIZE
+PROT_NONE = 0
+EVERYTHING = gather.KEYS | gather.VALUES | gather.HEADERS | gather.INDEXES | gather.CONTROL
+INTERESTING = (0, 1, 2, 0x3F, 0x40, 0x7F, 0x80, 0xFE, 0xFF)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def guarded(size: int) -> Bytes:
+    """`size` bytes, the last of them just before a page that faults; another such page in front."""
+    pages = -(-size // PAGE) * PAGE
+    memory = mmap.mmap(-1, pages + 2 * PAGE)
+    whole = np.frombuffer(memory, dtype=np.uint8)
+    address = whole.ctypes.data
+    for guard in (address, address + PAGE + pages):
+        if _libc.mprotect(guard, PAGE, PROT_NONE) != 0:
+            raise OSError(ctypes.get_errno(), "mprotect")
+    return whole[PAGE + pages - size : PAGE + pages]
+
+
+def originals() -> list[bytes]:
+    headers = ((b"trace", b"x" * 40), (b"", None), (b"\xff", b""))
+    rows = [Row(at, 1000 + at, b"k" * at, b"value" * at, headers[: at % 4]) for at in range(9)]
+    legacy = [row._replace(headers=()) for row in rows]
+    modern = [builders.segment(rows, magic=2, codec=codec) for codec in range(5)]
+    older = [builders.segment(legacy, magic=m, codec=codec) for m in (0, 1) for codec in range(4)]
+    long = builders.batch([Row(at, at, b"k" * 33, b"v" * 31) for at in range(200)])
+    return [*modern, *older, long, modern[0] + older[1] + modern[3]]
+
+
+def damage(data: bytes, chance: random.Random) -> bytes:
+    """A few bytes changed, removed or doubled; a cut at a random place now and then."""
+    changed = bytearray(data)
+    for _ in range(chance.randrange(4)):
+        at = chance.randrange(len(changed))
+        if chance.random() < 0.8:
+            random_byte = chance.randrange(256)
+            changed[at] = chance.choice((*INTERESTING, random_byte, changed[at] ^ 1 << at % 8))
+        elif chance.random() < 0.5:
+            del changed[at : at + chance.randrange(1, 9)]
+        else:
+            changed[at:at] = changed[at : at + chance.randrange(1, 9)]
+        if not changed:
+            return b""
+    return bytes(
+        changed[: chance.randrange(len(changed) + 1)] if chance.random() < 0.2 else changed
+    )
+
+
+def decode(data: bytes) -> tuple[int, int]:
+    """How many records came out and how many rules were broken, CRCs aside."""
+    source = guarded(len(data) + PADDING)
+    source[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+    region = Region(source, len(data), "guarded", 0)
+    table = allocate_batches(64)
+    at = records = broken = 0
+    decoder = Decoder(EVERYTHING, check_crcs=False, allocate=guarded)
+    while True:
+        found, stopped, _, _ = scan(source, at, len(data), 0, table)
+        batches = take_batches(table, slice(0, found))
+        compute_crcs(source, 0, batches)
+        records += sum(chunk.count for chunk in decoder.decode(region, batches))
+        broken += len(decoder.broken)
+        rest = decoder.flush()
+        records += rest.count if rest is not None else 0
+        if stopped <= at:
+            return records, broken
+        at = stopped
+
+
+def main(seed: int, count: int) -> None:
+    chance = random.Random(seed)
+    segments = originals()
+    rows = errors = 0
+    for _ in range(count):
+        records, broken = decode(damage(chance.choice(segments), chance))
+        rows += records > 0
+        errors += broken > 0
+    print(rows, errors)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
