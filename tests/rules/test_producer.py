@@ -1,0 +1,392 @@
+"""Epochs, sequences, duplicates and markers: what a broker takes from a producer."""
+
+import pytest
+
+from ottla.errors import Rule
+from ottla.log.producer_snapshot import read_producer_snapshot, write_producer_snapshot
+from ottla.rules.producer import (
+    Appended,
+    Duplicate,
+    Origin,
+    ProducerState,
+    Refusal,
+    Verification,
+    append,
+    check_verified,
+    empty_state,
+    entry,
+    is_late,
+    known_producers,
+    open_rows,
+    remove_expired,
+    verify,
+)
+from ottla.rules.snapshots import from_snapshot, is_due, out_of_range, strays, to_snapshot
+from rules.histories import ABORT, COMMIT, data_batch, empty_marker, marker, tables
+
+MAX = 2**31 - 1
+ID = 5
+DAY = 86_400_000
+
+
+def produce(
+    state: ProducerState,
+    sequence: int,
+    *,
+    offset: int = 0,
+    epoch: int = 0,
+    count: int = 1,
+    transactional: bool = False,
+    timestamp: int = 0,
+    origin: Origin = Origin.CLIENT,
+) -> Appended:
+    batch = data_batch(
+        offset,
+        count,
+        producer=(ID, epoch, sequence),
+        transactional=transactional,
+        timestamp=timestamp,
+    )
+    _, batches, markers = tables(batch)
+    return append(state, batches, markers, origin)
+
+
+def finish(
+    state: ProducerState,
+    offset: int,
+    control_type: int = COMMIT,
+    *,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    timestamp: int = 0,
+    origin: Origin = Origin.COORDINATOR,
+) -> Appended:
+    _, batches, markers = tables(
+        marker(
+            offset,
+            ID,
+            epoch,
+            control_type,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=timestamp,
+        )
+    )
+    return append(state, batches, markers, origin)
+
+
+def rule_of(done: Appended) -> Rule | str:
+    if done.stopped is None:
+        return "ok"
+    return done.stopped.rule if isinstance(done.stopped, Refusal) else "duplicate"
+
+
+def test_the_first_sequence_of_an_unknown_producer_may_be_any() -> None:
+    assert rule_of(produce(empty_state(), 1234)) == "ok"
+
+
+def test_the_next_sequence_follows_the_last() -> None:
+    state = empty_state()
+    assert rule_of(produce(state, 0)) == "ok"
+    assert rule_of(produce(state, 1, offset=1)) == "ok"
+    assert rule_of(produce(state, 3, offset=2)) is Rule.SEQUENCE_IN_ORDER
+    assert rule_of(produce(state, 2, offset=2)) == "ok"
+
+
+def test_a_refusal_says_what_was_found_and_expected() -> None:
+    state = empty_state()
+    produce(state, 0, count=5)
+    stopped = produce(state, 9, offset=5).stopped
+    assert isinstance(stopped, Refusal)
+    assert (stopped.found, stopped.expected) == ("9", "5")
+
+
+def test_a_newer_epoch_begins_at_zero() -> None:
+    state = empty_state()
+    produce(state, 7)
+    assert rule_of(produce(state, 1, epoch=1, offset=1)) is Rule.SEQUENCE_IN_ORDER
+    assert rule_of(produce(state, 0, epoch=1, offset=1)) == "ok"
+
+
+def test_an_older_epoch_is_fenced() -> None:
+    state = empty_state()
+    produce(state, 0, epoch=5)
+    assert rule_of(produce(state, 0, epoch=4, offset=1)) is Rule.PRODUCER_EPOCH_FENCED
+    coordinator = produce(state, -1, epoch=4, offset=1, origin=Origin.COORDINATOR)
+    assert rule_of(coordinator) is Rule.PRODUCER_EPOCH_FENCED
+
+
+@pytest.mark.parametrize("age", range(7))
+def test_an_exact_repeat_of_one_of_five_batches_is_answered_with_its_offsets(age: int) -> None:
+    state = empty_state()
+    for at in range(7):
+        produce(state, at * 2, offset=100 + at * 2, count=2, timestamp=at)
+    done = produce(state, 12 - age * 2, offset=500, count=2)
+    if age >= 5:
+        assert rule_of(done) is Rule.SEQUENCE_IN_ORDER
+        return
+    assert isinstance(done.stopped, Duplicate)
+    first = 112 - age * 2
+    seen = done.stopped.batch
+    assert (seen.first_offset, seen.last_offset, seen.timestamp) == (first, first + 1, 6 - age)
+
+
+@pytest.mark.parametrize(("sequence", "count"), [(0, 2), (1, 3), (2, 2), (0, 4)])
+def test_an_overlap_is_not_a_duplicate(sequence: int, count: int) -> None:
+    state = empty_state()
+    produce(state, 0, count=3)
+    done = produce(state, sequence, offset=3, count=count)
+    assert rule_of(done) is Rule.SEQUENCE_IN_ORDER
+
+
+def test_a_repeat_with_another_epoch_is_not_a_duplicate() -> None:
+    state = empty_state()
+    produce(state, 0, epoch=1)
+    assert rule_of(produce(state, 0, epoch=2, offset=1)) == "ok"
+
+
+def test_sequences_wrap_to_zero() -> None:
+    state = empty_state()
+    produce(state, MAX, offset=9)
+    assert rule_of(produce(state, 1, offset=10)) is Rule.SEQUENCE_IN_ORDER
+    assert rule_of(produce(state, 0, offset=10)) == "ok"
+
+
+def test_a_batch_may_wrap_inside() -> None:
+    state = empty_state()
+    produce(state, MAX - 10, count=20)
+    known = entry(state, ID)
+    assert known is not None
+    assert (known.window[0].first_sequence, known.window[0].last_sequence) == (MAX - 10, 8)
+    assert rule_of(produce(state, MAX - 10, offset=20, count=20)) == "duplicate"
+    assert rule_of(produce(state, 9, offset=20)) == "ok"
+
+
+def test_replicas_take_any_sequence_and_epoch() -> None:
+    state = empty_state()
+    produce(state, 0, epoch=3, origin=Origin.REPLICATION)
+    assert rule_of(produce(state, 9, epoch=3, offset=1, origin=Origin.REPLICATION)) == "ok"
+    assert rule_of(produce(state, 0, epoch=1, offset=2, origin=Origin.REPLICATION)) == "ok"
+    known = entry(state, ID)
+    assert known is not None
+    assert (known.producer_epoch, len(known.window)) == (1, 1)
+
+
+def test_coordinators_write_without_sequences() -> None:
+    state = empty_state()
+    for offset in range(3):
+        done = produce(state, -1, offset=offset, transactional=True, origin=Origin.COORDINATOR)
+        assert rule_of(done) == "ok"
+
+
+def test_after_only_a_marker_the_first_sequence_is_zero() -> None:
+    state = empty_state()
+    assert rule_of(finish(state, 0)) == "ok"
+    assert rule_of(produce(state, 17, offset=1)) is Rule.SEQUENCE_IN_ORDER
+    assert rule_of(produce(state, 0, offset=1)) == "ok"
+
+
+def test_a_marker_with_a_newer_epoch_fences_the_producer() -> None:
+    state = empty_state()
+    produce(state, 0)
+    assert rule_of(finish(state, 1, epoch=1)) == "ok"
+    assert rule_of(produce(state, 1, epoch=0, offset=2)) is Rule.PRODUCER_EPOCH_FENCED
+    assert rule_of(produce(state, 2, epoch=1, offset=2)) is Rule.SEQUENCE_IN_ORDER
+    assert rule_of(produce(state, 0, epoch=1, offset=2)) == "ok"
+
+
+def test_a_marker_of_the_same_epoch_keeps_the_sequence() -> None:
+    state = empty_state()
+    produce(state, 0, transactional=True)
+    finish(state, 1)
+    assert rule_of(produce(state, 0, offset=2)) == "duplicate"
+    assert rule_of(produce(state, 1, offset=2, transactional=True)) == "ok"
+
+
+def test_a_marker_with_an_older_epoch_is_fenced() -> None:
+    state = empty_state()
+    produce(state, 0, epoch=5)
+    assert rule_of(finish(state, 1, epoch=4)) is Rule.PRODUCER_EPOCH_FENCED
+
+
+def test_an_older_coordinator_is_fenced_also_after_a_reload() -> None:
+    state = empty_state()
+    produce(state, 0, transactional=True)
+    finish(state, 1, coordinator_epoch=1)
+    assert rule_of(finish(state, 2, coordinator_epoch=0)) is Rule.COORDINATOR_EPOCH_FENCED
+    state = from_snapshot(to_snapshot(state))
+    assert rule_of(finish(state, 2, coordinator_epoch=0)) is Rule.COORDINATOR_EPOCH_FENCED
+    replica = finish(state, 2, coordinator_epoch=0, origin=Origin.REPLICATION)
+    assert rule_of(replica) == "ok"
+
+
+def test_a_plain_write_in_an_open_transaction_is_refused() -> None:
+    state = empty_state()
+    produce(state, 0, transactional=True)
+    assert rule_of(produce(state, 1, offset=1)) is Rule.TRANSACTION_STATE
+
+
+def test_a_transaction_completes_only_if_it_wrote() -> None:
+    state = empty_state()
+    assert finish(state, 0).completed.first_offset.tolist() == [-1]
+    produce(state, 0, offset=1, transactional=True)
+    produce(state, 1, offset=2, transactional=True)
+    done = finish(state, 3, ABORT).completed
+    assert (done.first_offset.tolist(), done.last_offset.tolist()) == ([1], [3])
+    assert done.last_stable_offset.tolist() == [4]
+
+
+def test_an_empty_marker_changes_nothing_but_is_no_error() -> None:
+    state = empty_state()
+    _, batches, markers = tables(empty_marker(0, ID, 3))
+    assert rule_of(append(state, batches, markers, Origin.CLIENT)) == "ok"
+    known = entry(state, ID)
+    assert known is not None
+    assert (known.producer_epoch, known.transaction_first_offset) == (-1, None)
+
+
+def test_a_refused_batch_changes_nothing() -> None:
+    state = empty_state()
+    produce(state, 0, transactional=True, timestamp=5)
+    before = (known_producers(state), open_rows(state))
+    produce(state, 7, offset=1, transactional=True)
+    produce(state, 0, epoch=-1, offset=1)
+    produce(state, 1, offset=1)
+    finish(state, 1, epoch=-1)
+    assert (known_producers(state), open_rows(state)) == before
+
+
+def test_a_producer_who_is_refused_at_once_is_not_remembered() -> None:
+    state = empty_state()
+    _, batches, markers = tables(
+        [data_batch(0, producer=(1, 0, 0)), data_batch(1, producer=(1, 0, 9))]
+    )
+    assert rule_of(append(state, batches, markers, Origin.CLIENT)) is Rule.SEQUENCE_IN_ORDER
+    assert [known.producer_id for known in known_producers(state)] == [1]
+    assert len(known_producers(state)[0].window) == 1
+
+
+def test_the_window_keeps_five_batches_oldest_first() -> None:
+    state = empty_state()
+    for at in range(8):
+        produce(state, at, offset=at)
+    known = entry(state, ID)
+    assert known is not None
+    assert [seen.first_sequence for seen in known.window] == [3, 4, 5, 6, 7]
+
+
+def test_a_snapshot_keeps_the_newest_batch_and_the_open_transaction() -> None:
+    state = empty_state()
+    produce(state, 0, offset=10, transactional=True, timestamp=1)
+    produce(state, 1, offset=11, count=4, transactional=True, timestamp=2)
+    data = write_producer_snapshot(to_snapshot(state))
+    loaded = from_snapshot(read_producer_snapshot(data, "x.snapshot"))
+    known = entry(loaded, ID)
+    assert known is not None
+    assert known.transaction_first_offset == 10
+    assert [tuple(seen) for seen in known.window] == [(1, 4, 11, 14, 2)]
+    assert rule_of(produce(loaded, 0, offset=15, transactional=True)) is Rule.SEQUENCE_IN_ORDER
+    assert rule_of(produce(loaded, 1, offset=15, count=4, transactional=True)) == "duplicate"
+    assert rule_of(produce(loaded, 5, offset=15, transactional=True)) == "ok"
+    assert finish(loaded, 16).completed.first_offset.tolist() == [10]
+
+
+def test_a_snapshot_of_a_producer_with_only_a_marker_has_no_batch() -> None:
+    state = empty_state()
+    finish(state, 0, epoch=2, coordinator_epoch=4, timestamp=9)
+    (row,) = to_snapshot(state).tolist()
+    assert row == (ID, 2, -1, -1, 0, 9, 4, -1)
+    assert rule_of(produce(from_snapshot(to_snapshot(state)), 3, epoch=2)) is Rule.SEQUENCE_IN_ORDER
+
+
+def test_nobody_known_makes_an_empty_snapshot() -> None:
+    assert len(write_producer_snapshot(to_snapshot(empty_state()))) == 10
+
+
+def test_a_producer_expires_by_the_time_of_its_data() -> None:
+    state = empty_state()
+    produce(state, 0, timestamp=1000)
+    assert entry(remove_expired(state, 1000 + DAY - 1), ID) is not None
+    assert entry(remove_expired(state, 1000 + DAY), ID) is None
+    assert entry(from_snapshot(to_snapshot(state), now=1000 + DAY), ID) is None
+    assert entry(from_snapshot(to_snapshot(state), now=999 + DAY), ID) is not None
+
+
+def test_an_open_transaction_keeps_its_producer() -> None:
+    state = empty_state()
+    produce(state, 0, timestamp=0, transactional=True)
+    kept = remove_expired(state, 10 * DAY)
+    assert entry(kept, ID) is not None
+    finish(kept, 1)
+    assert entry(remove_expired(kept, 10 * DAY), ID) is None
+
+
+def test_expiry_keeps_the_order_of_open_transactions() -> None:
+    state = empty_state()
+    log = [
+        data_batch(0, producer=(1, 0, 0), timestamp=0),
+        data_batch(1, producer=(2, 0, 0), timestamp=DAY, transactional=True),
+        data_batch(2, producer=(3, 0, 0), timestamp=DAY, transactional=True),
+    ]
+    _, batches, markers = tables(log)
+    append(state, batches, markers, Origin.CLIENT)
+    kept = remove_expired(state, DAY)
+    assert [known.producer_id for known in known_producers(kept)] == [2, 3]
+    assert open_rows(kept) == [0, 1]
+    _, batches, markers = tables(marker(3, 2, 0, ABORT))
+    done = append(kept, batches, markers, Origin.COORDINATOR)
+    assert done.completed.last_stable_offset.tolist() == [2]
+
+
+def test_a_transaction_is_late_after_its_timeout_and_five_minutes() -> None:
+    state = empty_state()
+    produce(state, 0, timestamp=1000, transactional=True)
+    limit = 1000 + 60_000 + 5 * 60_000
+    assert not is_late(state, limit, 60_000)
+    assert is_late(state, limit + 1, 60_000)
+    assert is_late(from_snapshot(to_snapshot(state)), limit + 1, 60_000)
+    finish(state, 1)
+    assert not is_late(state, limit + 1, 60_000)
+
+
+def test_the_earliest_awaited_sequence_is_remembered() -> None:
+    first = verify(None, 3, 0, now=7)
+    assert first == Verification(7, 3, 0)
+    assert verify(first, 1, 0, now=9) == Verification(7, 1, 0)
+    assert verify(first, 5, 0, now=9) == first
+    assert verify(first, 0, 1, now=9) == Verification(7, 0, 1)
+    assert verify(Verification(7, 3, 2), 0, 1, now=9) == Verification(7, 3, 2)
+
+
+def test_a_write_past_an_awaited_sequence_is_refused() -> None:
+    _, batches, _ = tables(data_batch(0, producer=(ID, 0, 4)))
+    refusal = check_verified(Verification(0, 3, 0), batches, 0)
+    assert refusal is not None
+    assert refusal.rule is Rule.SEQUENCE_IN_ORDER
+    assert check_verified(Verification(0, 4, 0), batches, 0) is None
+    assert check_verified(None, batches, 0) is None
+
+
+def test_a_snapshot_is_due_only_when_the_log_has_grown() -> None:
+    assert is_due(5, 4)
+    assert not is_due(5, 5)
+
+
+def test_snapshots_outside_the_log_are_deleted() -> None:
+    assert out_of_range([0, 2, 4, 6, 8], log_start=2, log_end=6) == [0, 2, 8]
+
+
+# Snapshot offsets, segment bases, and which snapshots go (ProducerStateManagerTest's own cases).
+STRAYS = [
+    pytest.param([1, 2, 5], [1, 2], [], id="a-clean-stop-wrote-the-last"),
+    pytest.param([1, 2, 5], [1, 2, 6], [5], id="an-old-stray"),
+    pytest.param([1, 2, 3, 5, 6], [2], [1, 3, 5], id="only-the-newest-stray-stays"),
+    pytest.param([1, 2, 5], [5], [1, 2], id="the-newest-has-its-segment"),
+    pytest.param([], [1], [], id="none"),
+]
+
+
+@pytest.mark.parametrize(("offsets", "bases", "deleted"), STRAYS)
+def test_snapshots_without_a_segment_are_deleted(
+    offsets: list[int], bases: list[int], deleted: list[int]
+) -> None:
+    assert strays(offsets, bases) == deleted
