@@ -206,9 +206,9 @@ def _transactions(broker: Broker, java: JavaClients) -> None:
     """Committed, aborted, interleaved and left open; by each client; over several segments."""
     topic = "transactions"
     create_topic(broker.bootstrap, topic, partitions=2, segment_ms=str(SEGMENT_MS))
-    # Markers carry the broker's clock: only records ahead of it make the segment roll.
-    ahead = _now() + 3 * SEGMENT_MS
     for number, codec in enumerate(("none", "lz4")):
+        # Markers carry the broker's clock: only records ahead of it make the segment roll.
+        ahead = _now() + (1 + 8 * number) * 3 * SEGMENT_MS
         steps: list[Sequence[object]] = [["init"]]
         for index, group in enumerate(groups(80 + number, count=8, size=10, begin=ahead)):
             partition = index % 2

@@ -1,0 +1,39 @@
+"""The files of real brokers that tests/golden keeps, against what kafka-dump-log said of them."""
+
+from pathlib import Path
+
+import pytest
+
+from dump_log import Line, dump_lines, say
+from golden import BROKERS, GOLDEN, kafka_dump
+from side_files import ENTRIES
+
+DUMPS = {path: lines for broker in BROKERS for path, lines in kafka_dump(broker).items()}
+
+
+def files(*suffixes: str) -> list[object]:
+    return [
+        pytest.param(path, lines, id=str(path.relative_to(GOLDEN)))
+        for path, lines in DUMPS.items()
+        if path.suffix in suffixes
+    ]
+
+
+@pytest.mark.parametrize(("path", "said"), files(".log", ".checkpoint"))
+def test_a_log_holds_what_kafka_dump_log_prints(path: Path, said: list[Line]) -> None:
+    assert say(dump_lines(path)) == said
+
+
+@pytest.mark.parametrize(("path", "said"), files(*ENTRIES))
+def test_a_side_file_holds_what_kafka_dump_log_prints(path: Path, said: list[Line]) -> None:
+    assert ENTRIES[path.suffix](path) == said
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_every_kept_file_was_dumped(broker: str) -> None:
+    kept = {
+        path
+        for path in (GOLDEN / broker).glob("*-*/*")
+        if path.suffix in {*ENTRIES, ".log", ".checkpoint"}
+    }
+    assert kept == kafka_dump(broker).keys()
