@@ -127,6 +127,9 @@ class Rule(str, Enum):
     PARTITION_METADATA_READABLE = "partition-metadata-readable", Stage.FILE
     META_PROPERTIES_READABLE = "meta-properties-readable", Stage.FILE
     DIRECTORY_NAME = "directory-name", Stage.FILE
+    # Reading a planned part of a log (ottla.jobs.read).
+    SLICE_COMPLETE = "slice-complete", Stage.FILE
+    TIMESTAMP_RANGE = "timestamp-range", Stage.RECORD
 
 
 @dataclass(frozen=True, slots=True)

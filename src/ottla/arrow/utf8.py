@@ -1,7 +1,7 @@
 """Bytes to text exactly as Java's `new String(bytes, UTF_8)`, which never fails.
 
-Python's "replace" agrees except for what looks like a surrogate: Java replaces its three bytes by
-one mark, Python by three.
+Python's "replace" agrees except for what looks like a surrogate: Java replaces its two or three
+bytes by one mark, Python by one each.
 """
 
 _MARK = "\ufffd"
@@ -35,7 +35,6 @@ def _decode_broken(data: bytes) -> str:
 
 
 def _malformed_size(start: bytes, size: int) -> int:
-    is_surrogate = len(start) == 3 and start[0] == 0xED and start[1] >= 0xA0 and start[1] <= 0xBF
-    if is_surrogate and 0x80 <= start[2] <= 0xBF:
-        return 3
+    if len(start) > 1 and start[0] == 0xED and 0xA0 <= start[1] <= 0xBF:
+        return 3 if len(start) == 3 and 0x80 <= start[2] <= 0xBF else 2
     return size

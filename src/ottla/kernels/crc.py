@@ -127,12 +127,13 @@ if _has_sse42():
     @inlined
     def _past_zeros(zeros: npt.NDArray[np.uint64], register: np.uint64) -> np.uint64:
         byte = np.uint64(0xFF)
-        return (
+        moved: np.uint64 = (
             zeros[0, i64(register & byte)]
             ^ zeros[1, i64((register >> np.uint64(8)) & byte)]
             ^ zeros[2, i64((register >> np.uint64(16)) & byte)]
             ^ zeros[3, i64(register >> np.uint64(24))]
         )
+        return moved
 
     @inlined
     def _three_streams(

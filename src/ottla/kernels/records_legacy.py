@@ -46,7 +46,7 @@ def message_timestamp(data: Bytes, at: int, batches: Batches, row: int, wrapped:
     if magic == 0:
         return i64(-1)
     if wrapped and magic == 1 and batches.magic[row] == 1 and batches.attributes[row] & 8:
-        return batches.max_timestamp[row]
+        return i64(batches.max_timestamp[row])
     return read_i64(data, at + 18)
 
 
