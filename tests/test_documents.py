@@ -1,0 +1,109 @@
+"""Every example of the documents runs, in order, in a folder of its own for each document.
+
+A ```python block is executed; names last to the end of the document. In a ```console block the
+lines after `$ ` are commands, and the lines below a command are what it prints, where `...` stands
+for anything. In a ```bash block every line is a command.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FENCE = re.compile(r"^```(python|console|bash)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Commands that build the very environment that this test runs in.
+SETTING_UP = ("make", "git", "pip", "cd", ".ci/run", "pre-commit")
+SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Block(NamedTuple):
+    """One fenced example and the line it begins on."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks_of(document: Path) -> list[Block]:
+    text = document.read_text()
+    return [
+        Block(found[1], found[2], text.count("\n", 0, found.start()) + 2)
+        for found in FENCE.finditer(text)
+    ]
+
+
+def documents() -> list[object]:
+    """The documents with examples; those that start Spark are marked so."""
+    found = []
+    for path in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]):
+        blocks = blocks_of(path)
+        marks = [pytest.mark.spark] if any("spark" in block.text for block in blocks) else []
+        if blocks:
+            found.append(pytest.param(path, marks=marks, id=str(path.relative_to(ROOT))))
+    return found
+
+
+def commands_of(block: Block) -> list[tuple[str, str]]:
+    """Each command with what is shown below it."""
+    if block.language == "bash":
+        lines = block.text.replace("\\\n", " ").splitlines()
+        return [(line, "") for line in lines if line and not line.startswith("#")]
+    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]
+    return [(command, shown) for command, _, shown in (part.partition("\n") for part in parts)]
+
+
+def run_python(block: Block, document: Path, names: dict[str, object]) -> None:
+    # Blank lines in front make the lines of a traceback those of the document.
+    source = "\n" * (block.line - 1) + block.text
+    exec(compile(source, str(document), "exec"), names)
+
+
+def run_console(block: Block, document: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for command, shown in commands_of(block):
+        if command.startswith(SETTING_UP):
+            continue
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+            env={**os.environ, "PATH": path},
+        )
+        # 1 is the answer of a command that found problems in the data.
+        assert done.returncode in (0, 1), f"{document}: {command}: {done.stderr}"
+        agrees = not shown.strip() or doctest.OutputChecker().check_output(
+            shown, done.stdout, SHOWN
+        )
+        assert agrees, f"{document}: {command} printed\n{done.stdout}"
+
+
+@pytest.mark.parametrize("document", documents())
+def test_the_examples_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks_of(document):
+        if block.language == "python":
+            run_python(block, document, names)
+        else:
+            run_console(block, document)
+
+
+def test_every_make_target_that_a_document_names_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"(?:`|\$ )make ([a-z-]+)", path.read_text()):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{path}: make {target}"
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path}: {target}"

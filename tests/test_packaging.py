@@ -1,0 +1,46 @@
+"""The wheel is complete: built, installed where nothing else is, and started."""
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import builders
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*command: object) -> str:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
+    return next(folder.glob("*.whl"))
+
+
+def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    sources = [path.relative_to(ROOT / "src") for path in (ROOT / "src").rglob("*.py")]
+    assert {"ottla/py.typed", *map(str, sources)} <= set(names)
+    assert {name.rsplit("/", 1)[-1] for name in names} >= {"LICENSE", "NOTICE"}
+
+
+def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    python, ottla = tmp_path / "venv/bin/python", tmp_path / "venv/bin/ottla"
+    constraints = ROOT / "constraints.txt"
+    run(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, wheel)
+    version = wheel.name.split("-")[1]
+    assert run(ottla, "--version").split() == ["ottla", version]
+    segment = tmp_path / "00000000000000000000.log"
+    segment.write_bytes(b"".join(builders.batch(codec=codec) for codec in range(5)))
+    assert run(ottla, "dump", "--format", "jsonl", segment).count('"type":') == 11
