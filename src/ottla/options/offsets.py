@@ -62,6 +62,11 @@ class Subscription:
     pattern: str | None = None
     assigned: frozenset[TopicPartition] | None = None
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing was chosen."""
+        return self == Subscription()
+
     def names(self, topic: str) -> bool:
         """Whether the topic is named outright, which alone opens internal topics."""
         if self.assigned is not None:

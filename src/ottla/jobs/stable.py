@@ -1,0 +1,109 @@
+"""What a read_committed reader must know of a partition before it reads any part of it.
+
+Aborted transactions come from the transaction indexes and open ones from the newest producer
+snapshot and what was written after it. Where these files are missing or broken, one pass over the
+whole partition finds both, which costs a read of all its bytes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ottla.errors import CorruptLogError
+from ottla.format.sentinels import NO_OFFSET
+from ottla.kernels.tables import take_batches
+from ottla.log.index_file import Entries
+from ottla.log.names import FileState, Kind
+from ottla.log.partition import Partition, Segment
+from ottla.log.producer_snapshot import read_producer_snapshot
+from ottla.log.segment import read_windows
+from ottla.log.transaction_index import (
+    aborted_transactions,
+    check_transaction_index,
+    read_transaction_index,
+)
+from ottla.object_store import StorageOptions
+from ottla.rules.transactions import Transactions, read_markers
+from ottla.storage import open_file, read_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """The aborted transactions of a partition, and the offset from which nothing is decided."""
+
+    aborted: Entries
+    last_stable_offset: int
+
+
+def find_stable(
+    partition: Partition, high_watermark: int | None, storage: StorageOptions
+) -> Stable:
+    """From the files beside the log if all of them check out, else from the log."""
+    aborted = _read_indexes(partition, storage)
+    snapshot = _newest_snapshot(partition, storage) if aborted is not None else None
+    if aborted is None or snapshot is None:
+        transactions = _fold(partition.segments, storage)
+        return Stable(transactions.aborted(), transactions.last_stable_offset(high_watermark))
+    offset, opened = snapshot
+    tail = _fold(
+        [segment for segment in partition.segments if segment.base_offset >= offset], storage
+    )
+    completed = tail.completed()
+    decided = completed.last_offset < (
+        tail.end_offset if high_watermark is None else high_watermark
+    )
+    ended = set(completed.producer_id[decided].tolist())
+    still_open = [first for producer, first in opened.items() if producer not in ended]
+    stable = tail.last_stable_offset(high_watermark)
+    return Stable(aborted, min([stable, *still_open]))
+
+
+def _fold(segments: list[Segment] | tuple[Segment, ...], storage: StorageOptions) -> Transactions:
+    transactions = Transactions(end_offset=segments[0].base_offset if segments else 0)
+    for segment in segments:
+        with open_file(segment.log, storage) as file:
+            for window in read_windows(file):
+                intact = window.batches.crc == window.batches.computed_crc
+                batches = take_batches(window.batches, intact)
+                transactions.add(batches, read_markers(window.region, batches))
+    return transactions
+
+
+def _read_indexes(partition: Partition, storage: StorageOptions) -> Entries | None:
+    """All entries; None if one is broken, or if indexes were not kept with the logs."""
+    tables = [aborted_transactions([])]
+    for segment in partition.segments:
+        entry = segment.side_files.get(Kind.TRANSACTION_INDEX)
+        if entry is None:
+            # A broker makes the file with the first abort; only its other indexes say it was here.
+            if Kind.OFFSET_INDEX not in segment.side_files:
+                return None
+            continue
+        data = read_bytes(entry, storage)
+        if next(check_transaction_index(data, segment.base_offset, entry.path), None) is not None:
+            return None
+        tables.append(read_transaction_index(data))
+    return np.concatenate(tables)
+
+
+def _newest_snapshot(
+    partition: Partition, storage: StorageOptions
+) -> tuple[int, dict[int, int]] | None:
+    """The newest snapshot at the start of a segment, and the open transactions it knows."""
+    bases = {segment.base_offset for segment in partition.segments}
+    candidates = [
+        (name.offset, entry)
+        for name, entry in partition.named
+        if name.kind is Kind.PRODUCER_SNAPSHOT
+        and name.state is FileState.LIVE
+        and name.offset in bases
+    ]
+    for offset, entry in sorted(candidates, key=lambda pair: pair[0], reverse=True):
+        try:
+            producers = read_producer_snapshot(read_bytes(entry, storage), entry.path)
+        except CorruptLogError:
+            continue
+        opened = producers["current_transaction_first_offset"]
+        rows = np.flatnonzero(opened != NO_OFFSET)
+        return offset, {int(producers["producer_id"][row]): int(opened[row]) for row in rows}
+    return None
