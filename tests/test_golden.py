@@ -6,6 +6,7 @@ import pytest
 
 from dump_log import Line, dump_lines, say
 from golden import BROKERS, GOLDEN, kafka_dump
+from replay import differences
 from side_files import ENTRIES
 
 DUMPS = {path: lines for broker in BROKERS for path, lines in kafka_dump(broker).items()}
@@ -37,3 +38,16 @@ def test_every_kept_file_was_dumped(broker: str) -> None:
         if path.suffix in {*ENTRIES, ".log", ".checkpoint"}
     }
     assert kept == kafka_dump(broker).keys()
+
+
+# A cleaned segment keeps the entry of a transaction whose records it lost, so no replay finds it.
+PARTITIONS = [
+    pytest.param(path, id=str(path.relative_to(GOLDEN)))
+    for path in sorted(GOLDEN.glob("kafka-*/*-*/"))
+    if not path.name.startswith("compacted-")
+]
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_a_replay_ends_with_the_producers_and_aborts_of_the_broker(partition: Path) -> None:
+    assert differences(partition) == []

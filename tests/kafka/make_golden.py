@@ -2,7 +2,7 @@
 
     PYTHONPATH=.:tests:tests/kafka .venv/bin/python tests/kafka/make_golden.py
 
-Offsets, batches and codecs come out the same each time; timestamps, producer ids and topic ids do not.
+Offsets, batches and codecs come out the same each time; timestamps and ids do not.
 """
 
 import lzma
