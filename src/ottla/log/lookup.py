@@ -28,7 +28,7 @@ class Place(NamedTuple):
 def find_offset(
     segment: Segment, offset: int, options: StorageOptions = DEFAULT_OPTIONS
 ) -> int | None:
-    """The position of the first batch that ends at or past `offset` (LogSegment.translateOffset)."""
+    """Where the first batch begins that ends at or past `offset` (LogSegment.translateOffset)."""
     with open_file(segment.log, options) as file:
         return _position_of(file, offset, _start_of(segment, file, offset, options))
 

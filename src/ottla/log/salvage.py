@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.errors import Rule, Stage, Violation
-from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels import salvage, status
 from ottla.kernels.tables import Batches, Int64s, allocate_batches, concat_batches, take_batches
 from ottla.kernels.walk import MORE
+from ottla.log.order import first_offsets
 from ottla.log.partition import Partition, Segment
 from ottla.log.segment import WINDOW_BYTES, Buffer
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
@@ -155,12 +155,6 @@ def heaviest_rising(first: Int64s, last: Int64s, weights: Int64s) -> npt.NDArray
         keep[item] = True
         item = before[item]
     return keep
-
-
-def first_offsets(batches: Batches) -> Int64s:
-    """Where batches begin; a compressed v0 or v1 message that was not opened has only an end."""
-    unknown = (batches.base_offset == NO_OFFSET) & (batches.magic < 2)
-    return np.where(unknown, batches.last_offset, batches.base_offset)
 
 
 def _contradicted(batches: Batches) -> npt.NDArray[np.intp]:

@@ -1,0 +1,162 @@
+"""Check a partition: every violation of its logs and of the files beside them, as a row."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ottla.batch.attributes import timestamp_types
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Chunk, Decoder
+from ottla.errors import Rule, Stage, Violation
+from ottla.format.attributes import TimestampType
+from ottla.kernels.gather import CONTROL
+from ottla.kernels.tables import Batches, Int64s, concat_batches, take_batches
+from ottla.log.check_files import (
+    check_indexes,
+    check_leader_epoch_file,
+    check_orphans,
+    check_partition_metadata,
+    check_snapshot,
+)
+from ottla.log.order import (
+    LogState,
+    SegmentRange,
+    check_leader_epochs,
+    check_offsets,
+    check_producers,
+    take_completed,
+)
+from ottla.log.partition import Partition, Segment
+from ottla.log.segment import Window, read_windows
+from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.rules.producer import Origin
+from ottla.rules.transactions import aborted_transactions, read_markers
+from ottla.storage import File, open_file
+
+_COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def check_partition(
+    partition: Partition,
+    options: StorageOptions = DEFAULT_OPTIONS,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[Violation]:
+    """Every violation of a partition, in the order of its files."""
+    topic = partition.name.topic if partition.name else None
+    number = partition.name.partition if partition.name else None
+    for violation in _check(partition, options, max_batch_bytes):
+        yield replace(violation, topic=topic, partition=number)
+
+
+def _check(
+    partition: Partition, options: StorageOptions, max_batch_bytes: int
+) -> Iterator[Violation]:
+    state = LogState()
+    if partition.name and partition.name.topic in _COORDINATOR_TOPICS:
+        state.origin = Origin.COORDINATOR  # its appends carry no sequences of its own
+    first_base = partition.segments[0].base_offset if partition.segments else 0
+    for index, segment in enumerate(partition.segments):
+        yield from check_snapshot(segment, state.producers, first_base, options)
+        span = SegmentRange(
+            segment.log.path, segment.base_offset, partition.next_base_offset(index)
+        )
+        yield from _check_segment(segment, span, state, options, max_batch_bytes)
+    yield from check_leader_epoch_file(partition, state.epochs, options)
+    yield from check_partition_metadata(partition, options)
+    yield from check_orphans(partition, state, first_base, options)
+
+
+def _check_segment(
+    segment: Segment,
+    span: SegmentRange,
+    state: LogState,
+    options: StorageOptions,
+    max_batch_bytes: int,
+) -> Iterator[Violation]:
+    decoder = Decoder(CONTROL, max_batch_bytes=max_batch_bytes)
+    tables: list[Batches] = []
+    gaps, missing = state.gaps, state.missing
+    with open_file(segment.log, options) as file:
+        window = None
+        for window in read_windows(file, max_batch_bytes=max_batch_bytes):
+            yield from _check_window(window, decoder, span, state, tables)
+        yield from _check_tail(file, window)
+    if state.gaps > gaps:
+        yield _gaps(segment, state.gaps - gaps, state.missing - missing)
+    batches = concat_batches(tables)
+    aborted = aborted_transactions(take_completed(state))
+    yield from check_indexes(segment, batches, aborted, options)
+
+
+def _check_window(
+    window: Window, decoder: Decoder, span: SegmentRange, state: LogState, tables: list[Batches]
+) -> Iterator[Violation]:
+    """What is wrong in a window, by itself and after those before; sound batches go to `tables`."""
+    chunks = [*decoder.decode(window.region, window.batches), decoder.flush()]
+    violations = [broken.violation for broken in decoder.broken]
+    whole = [bad.row for bad in decoder.broken if bad.violation.rule.stage is not Stage.RECORD]
+    sound = np.ones(window.batches.position.size, dtype=np.bool_)
+    sound[whole] = False
+    batches = take_batches(window.batches, sound)
+    violations += _check_timestamps(chunks, batches, span.file)
+    violations += check_offsets(state, batches, span)
+    violations += check_leader_epochs(state, batches, span.file)
+    violations += check_producers(state, batches, read_markers(window.region, batches), span.file)
+    if window.violation is not None:
+        violations.append(window.violation)
+    yield from sorted(violations, key=lambda violation: violation.position)
+    tables.append(Batches(*(column.copy() for column in batches)))
+
+
+def _check_tail(file: File, window: Window | None) -> Iterator[Violation]:
+    if window is None or window.violation is not None or window.stop >= file.size:
+        return
+    yield Violation(
+        Rule.LOG_TAIL,
+        "the file ends inside a batch",
+        file.path,
+        position=window.stop,
+        size=file.size - window.stop,
+    )
+
+
+def _gaps(segment: Segment, count: int, missing: int) -> Violation:
+    return Violation(
+        Rule.OFFSET_GAP,
+        "offsets are missing between batches, by compaction or by loss",
+        segment.log.path,
+        position=0,
+        found=f"{missing} offsets in {count} gaps",
+    )
+
+
+def _check_timestamps(
+    chunks: Sequence[Chunk | None], batches: Batches, file: str
+) -> Iterator[Violation]:
+    """The greatest timestamp that a batch states is that of its records."""
+    newest = _newest_timestamps((chunk for chunk in chunks if chunk is not None), batches.position)
+    stated = timestamp_types(batches) == TimestampType.CREATE_TIME
+    wrong = stated & (newest != np.iinfo(np.int64).min) & (newest != batches.max_timestamp)
+    for row in np.flatnonzero(wrong).tolist():
+        yield Violation(
+            Rule.MAX_TIMESTAMP,
+            "the greatest timestamp is not that of the records",
+            file,
+            position=int(batches.position[row]),
+            size=int(batches.size[row]),
+            offset=int(batches.base_offset[row]),
+            last_offset=int(batches.last_offset[row]),
+            found=str(batches.max_timestamp[row]),
+            expected=str(newest[row]),
+        )
+
+
+def _newest_timestamps(chunks: Iterable[Chunk], positions: Int64s) -> Int64s:
+    """The greatest timestamp of the records of each batch; a batch may be in several chunks."""
+    newest = np.full(positions.size, np.iinfo(np.int64).min, dtype=np.int64)
+    for chunk in chunks:
+        origins = [np.repeat(batches.position, counts) for batches, counts in chunk.pieces]
+        rows = np.searchsorted(positions, np.concatenate(origins))
+        inside = rows < positions.size
+        np.maximum.at(newest, rows[inside], chunk.buffers.timestamp[: chunk.count][inside])
+    return newest
