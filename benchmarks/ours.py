@@ -4,19 +4,26 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from benchmarks.corpus import Case
+from ottla.arrow.from_arrow import records_from_arrow
 from ottla.arrow.to_arrow import allocate_from_pool, records_to_arrow, wanted_flags
 from ottla.batch.decode import Decoder
+from ottla.batch.encode import encode_batches
+from ottla.batch.new_batch import NewBatch
+from ottla.format.attributes import Codec
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.scan import scan
-from ottla.kernels.tables import allocate_batches, copy_batches
+from ottla.kernels.tables import allocate_batches, take_batches
 from ottla.log import segment
-from ottla.log.segment import read_windows
+from ottla.log.segment import read_segment, read_windows
 from ottla.region import PADDING, Region, padded
 from ottla.storage import open_file
 
 COLUMNS = ("key", "value", "offset", "timestamp", "headers")
 WINDOW_BYTES = segment.WINDOW_BYTES
+CHUNK_ROWS = 20_000
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -29,15 +36,16 @@ def hold(data: bytes) -> Bytes:
 def decode(data: Bytes) -> int:
     """Every record to Arrow, CRC checked; returns how many."""
     decoder = Decoder(wanted_flags(COLUMNS), allocate=allocate_from_pool)
-    table = allocate_batches(1 << 14)
+    rows = 1 << 10
     size = data.size - PADDING
     count = at = 0
     while at < size:
         stop = min(size, at + WINDOW_BYTES)
+        table = allocate_batches(max(1 << 10, 2 * rows), allocate_from_pool)
         rows, stopped, _, needed = scan(data, at, stop, 0, table)
         if rows == 0:  # one batch larger than a window
             rows, stopped, _, _ = scan(data, at, min(size, at + needed), 0, table)
-        batches = copy_batches(table, rows)
+        batches = take_batches(table, slice(0, rows))
         compute_crcs(data, 0, batches)
         for chunk in decoder.decode(Region(data, size, "memory", 0), batches):
             count += records_to_arrow(chunk, COLUMNS).num_rows
@@ -45,6 +53,23 @@ def decode(data: Bytes) -> int:
         at = stopped
     rest = decoder.flush()
     return count + (records_to_arrow(rest, COLUMNS).num_rows if rest is not None else 0)
+
+
+def rows(path: Path, records_per_batch: int) -> list[pa.RecordBatch]:
+    """The records of a segment as a writer is given them: Arrow, CHUNK_ROWS at a time."""
+    table = pa.Table.from_batches(read_segment(str(path), columns=COLUMNS)).combine_chunks()
+    return table.to_batches(max_chunksize=CHUNK_ROWS // records_per_batch * records_per_batch)
+
+
+def encode(chunks: list[pa.RecordBatch], case: Case) -> list[Bytes]:
+    """Every record into batches of so many, with the codec at its default level."""
+    new = NewBatch(codec=Codec[case.codec.upper()])
+    return [_encode_chunk(chunk, case.records_per_batch, new) for chunk in chunks]
+
+
+def _encode_chunk(chunk: pa.RecordBatch, records_per_batch: int, new: NewBatch) -> Bytes:
+    bounds = np.append(np.arange(0, chunk.num_rows, records_per_batch), chunk.num_rows)
+    return encode_batches(records_from_arrow(chunk), bounds, new).data
 
 
 def walk_headers(path: Path) -> int:

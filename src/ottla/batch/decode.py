@@ -3,7 +3,7 @@
 The only place that turns a kernel's status into a violation.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,10 +16,12 @@ from ottla.kernels import gather, status
 from ottla.kernels.judge import judge
 from ottla.kernels.records_legacy import open_wrappers
 from ottla.kernels.tables import (
+    Allocate,
     Batches,
     Int64s,
     Payloads,
     RecordBuffers,
+    allocate_bytes,
     allocate_payloads,
     take_batches,
 )
@@ -88,12 +90,7 @@ class Broken:
     violation: Violation
 
 
-def allocate_bytes(size: int) -> Bytes:
-    """Room for bytes, uninitialised."""
-    return np.empty(size, dtype=np.uint8)
-
-
-def allocate_chunk(wanted: int, needed: int, allocate: Callable[[int], Bytes]) -> RecordBuffers:
+def allocate_chunk(wanted: int, needed: int, allocate: Allocate) -> RecordBuffers:
     """Room for a chunk; `needed` is what a single record or batch is known to take."""
     data = max(CHUNK_BYTES, needed) + PADDING
     keys, values, headers = (
@@ -144,7 +141,7 @@ class Decoder:
         *,
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-        allocate: Callable[[int], Bytes] = allocate_bytes,
+        allocate: Allocate = allocate_bytes,
     ) -> None:
         self.wanted = wanted | (gather.INNER_CRCS if check_crcs else 0)
         self.check_crcs = check_crcs
@@ -162,7 +159,7 @@ class Decoder:
     def decode(self, region: Region, batches: Batches) -> Iterator[Chunk]:
         """Give the chunks that become full; the rest stays until the next window or `flush`."""
         self.broken = []
-        payloads = self.payloads = allocate_payloads(batches.position.size)
+        payloads = self.payloads = allocate_payloads(batches.position.size, self.allocate)
         compressed, broken = judge(region.data, region.position, batches, payloads, self.check_crcs)
         self.cursor[gather.BROKEN] = broken
         if compressed == 0:

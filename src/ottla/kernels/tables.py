@@ -1,5 +1,6 @@
 """The two tables that carry everything: one row per batch, one row per record, for every magic."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,17 +36,26 @@ class Batches(NamedTuple):
     count: Int64s  # type: ignore[assignment]  # not tuple.count: nobody counts columns
 
 
-def allocate_batches(capacity: int) -> Batches:
-    """Make room for `capacity` rows: one block, a contiguous column per field."""
-    return Batches(*np.empty((len(Batches._fields), capacity), dtype=np.int64))
+def allocate_bytes(size: int) -> npt.NDArray[np.uint8]:
+    """Room for bytes, uninitialised."""
+    return np.empty(size, dtype=np.uint8)
 
 
-def copy_batches(batches: Batches, count: int) -> Batches:
-    """The first rows, safe from whoever fills the table next."""
-    block = np.empty((len(Batches._fields), count), dtype=np.int64)
-    for target, column in zip(block, batches, strict=True):
-        target[:] = column[:count]
-    return Batches(*block)
+Allocate = Callable[[int], npt.NDArray[np.uint8]]
+
+
+def _columns(count: int, rows: int, allocate: Allocate) -> npt.NDArray[np.int64]:
+    """One block of columns, each a cache line further on in its page than the one before.
+
+    Columns at equal places of their pages would fight for the same few lines of the cache.
+    """
+    stride = rows + (8 - rows) % 512
+    return allocate(count * stride * 8).view(np.int64).reshape(count, stride)[:, :rows]
+
+
+def allocate_batches(capacity: int, allocate: Allocate = allocate_bytes) -> Batches:
+    """Make room for `capacity` rows."""
+    return Batches(*_columns(len(Batches._fields), capacity, allocate))
 
 
 def take_batches(
@@ -84,9 +94,11 @@ class Payloads(NamedTuple):
     codec: Int64s
 
 
-def allocate_payloads(capacity: int) -> Payloads:
+def allocate_payloads(capacity: int, allocate: Allocate = allocate_bytes) -> Payloads:
     """Zeroed rows."""
-    return Payloads(*np.zeros((len(Payloads._fields), capacity), dtype=np.int64))
+    block = _columns(len(Payloads._fields), capacity, allocate)
+    block.fill(0)
+    return Payloads(*block)
 
 
 class RecordBuffers(NamedTuple):

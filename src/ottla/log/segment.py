@@ -22,12 +22,12 @@ from ottla.errors import CorruptLogError, OptionError, Rule, Severity, Violation
 from ottla.kernels import status
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.scan import scan
-from ottla.kernels.tables import Batches, allocate_batches, copy_batches
+from ottla.kernels.tables import Batches, allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, Region
 from ottla.storage import File, Path, open_file
 
 WINDOW_BYTES: Final = 2 << 20
-_TABLE_ROWS: Final = 1 << 15
+_TABLE_ROWS: Final = 1 << 10  # to begin with; the next window gets twice what the last one held
 
 
 class Mode(StrEnum):
@@ -99,13 +99,15 @@ def read_windows(
 ) -> Iterator[Window]:
     """Cut the file into windows; each must be used before the next is asked for."""
     buffer = Buffer(file, start, file.size if end is None else end)
-    table = allocate_batches(_TABLE_ROWS)
+    capacity = _TABLE_ROWS
     at = start
     needed = WINDOW_BYTES
     while True:
         buffer.advance(at, needed)
+        table = allocate_batches(capacity, allocate_from_pool)
         rows, stopped, outcome, size = scan(buffer.data, 0, buffer.size, buffer.position, table)
-        batches = copy_batches(table, rows)
+        batches = take_batches(table, slice(0, rows))
+        capacity = max(_TABLE_ROWS, 2 * rows)
         if check_crcs:
             compute_crcs(buffer.data, buffer.position, batches)
         at = buffer.position + stopped
