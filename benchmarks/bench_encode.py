@@ -13,13 +13,20 @@ HEADING = ("file", "Ottla Mrec/s", "Java", "ratio", "target", "size to Java's")
 def row(case: Case, plan: Plan) -> tuple[str, ...]:
     """Measure one file: its rows are the input of both sides, its size is Java's output."""
     path = segment(case, plan)
-    rows = ours.rows(path)
+    chunks = ours.rows(path, case.records_per_batch)
+    count = sum(chunk.num_rows for chunk in chunks)
+    encoded = ours.encode(chunks, case)
+
+    def encode() -> int:
+        ours.encode(chunks, case)
+        return count
+
     with KafkaRecords() as kafka:
         kafka.ask(f"load {path}")
         kafka.ask("rows")
         question = f"encode {case.codec} {case.records_per_batch}"
         contenders = {
-            "ottla": timed(lambda: ours.encode(rows, case)),
+            "ottla": timed(encode),
             "java": lambda: kafka.ask(question),
         }
         best = best_rates(contenders, plan.rounds)
@@ -28,5 +35,5 @@ def row(case: Case, plan: Plan) -> tuple[str, ...]:
         millions(best["ottla"]),
         millions(best["java"]),
         *ratio(best["ottla"], best["java"], encode_target(case)),
-        f"{ours.encoded_size(rows, case) / path.stat().st_size:.3f}",
+        f"{sum(data.size for data in encoded) / path.stat().st_size:.3f}",
     )
