@@ -14,17 +14,27 @@ The folders, from the bytes up; each imports only from those above it in this li
 """
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.batch.new_batch import NewBatch as NewBatch
+    from ottla.errors import CorruptLogError as CorruptLogError
+    from ottla.errors import OptionError as OptionError
+    from ottla.errors import Violation as Violation
+    from ottla.log.segment import read_batches as read_batches
+    from ottla.log.segment import read_segment as read_segment
+    from ottla.log.segment import write_segment as write_segment
 
 # Imported on first use, so that `import ottla` costs nothing and needs no Spark.
 _HOMES = {
     "CorruptLogError": "ottla.errors",
+    "NewBatch": "ottla.batch.new_batch",
     "OptionError": "ottla.errors",
     "Violation": "ottla.errors",
     "read_batches": "ottla.log.segment",
     "read_segment": "ottla.log.segment",
+    "write_segment": "ottla.log.segment",
 }
-
-__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -3,13 +3,17 @@
 A window is about WINDOW_BYTES of the file, or one larger batch; memory does not grow with the file.
 """
 
-from collections.abc import Iterator, Sequence
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from ottla.arrow.from_arrow import records_from_arrow
 from ottla.arrow.schema import RECORD_COLUMNS, RECORD_SCHEMA
 from ottla.arrow.to_arrow import (
     allocate_from_pool,
@@ -17,16 +21,21 @@ from ottla.arrow.to_arrow import (
     records_to_arrow,
     wanted_flags,
 )
+from ottla.batch.attributes import last_sequences
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
-from ottla.errors import CorruptLogError, OptionError, Rule, Severity, Violation
+from ottla.batch.encode import encode_batches, split
+from ottla.batch.new_batch import NewBatch
+from ottla.errors import CorruptLogError, OptionError, PublishError, Rule, Severity, Violation
+from ottla.format.sentinels import MAX_SEQUENCE
 from ottla.kernels import status
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.scan import scan
 from ottla.kernels.tables import Batches, allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, Region
-from ottla.storage import File, Path, open_file
+from ottla.storage import File, Path, is_remote, local_path, open_file, open_output
 
 WINDOW_BYTES: Final = 2 << 20
+PRODUCER_BATCH_BYTES: Final = 16384  # the default of a producer's batch.size
 _TABLE_ROWS: Final = 1 << 10  # to begin with; the next window gets twice what the last one held
 
 
@@ -258,3 +267,56 @@ def _corrupt_rows(violations: list[Violation], columns: Sequence[str]) -> pa.Rec
     empty = [pa.nulls(len(violations), field.type) for field in schema][:-1]
     texts = pa.array([str(violation) for violation in violations], pa.string())
     return pa.RecordBatch.from_arrays([*empty, texts], schema=schema)
+
+
+def write_segment(
+    batches: Iterable[pa.RecordBatch],
+    path: Path,
+    *,
+    new_batch: NewBatch = NewBatch(),  # noqa: B008  (frozen)
+    batch_bytes: int = PRODUCER_BATCH_BYTES,
+) -> int:
+    """Write records as a new segment and return its bytes; it appears under its name when whole.
+
+    The columns key, value, offset, timestamp and headers are written, each if it is there. Records
+    are cut into batches as a producer with `batch.size` does; sequences go on from batch to batch.
+    """
+    if is_remote(path):
+        raise OptionError(
+            f"{path}: write_segment writes local files; the Spark sink writes to stores"
+        )
+    target = local_path(path)
+    if os.path.exists(target):
+        raise PublishError(f"{target} exists; Ottla does not overwrite segments")
+    staged = f"{target}.{uuid.uuid4().hex}.tmp"
+    try:
+        with open_output(staged) as out:
+            size = _write_batches(batches, out, new_batch, batch_bytes)
+        os.link(staged, target)  # unlike a rename, this never replaces
+    finally:
+        if os.path.exists(staged):
+            os.unlink(staged)
+    return size
+
+
+def _write_batches(
+    batches: Iterable[pa.RecordBatch], out: Any, new_batch: NewBatch, batch_bytes: int
+) -> int:
+    size = 0
+    following = new_batch
+    next_offset = new_batch.base_offset or 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        records = records_from_arrow(batch, first_offset=next_offset)
+        encoded = encode_batches(records, split(records, following, batch_bytes), following)
+        out.write(encoded.data)
+        size += encoded.data.size
+        next_offset = int(encoded.batches.last_offset[-1]) + 1
+        sequence = int(last_sequences(encoded.batches)[-1])
+        following = replace(
+            following,
+            base_offset=None,
+            base_sequence=-1 if sequence < 0 else (sequence + 1) % (MAX_SEQUENCE + 1),
+        )
+    return size
