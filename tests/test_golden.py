@@ -6,6 +6,9 @@ import pytest
 
 from dump_log import Line, dump_lines, say
 from golden import BROKERS, GOLDEN, kafka_dump
+from ottla.errors import Severity
+from ottla.log.check import check_partition
+from ottla.log.partition import find_partitions
 from replay import differences
 from side_files import ENTRIES
 
@@ -51,3 +54,12 @@ PARTITIONS = [
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_a_replay_ends_with_the_producers_and_aborts_of_the_broker(partition: Path) -> None:
     assert differences(partition) == []
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_check_of_what_a_broker_left_finds_nothing_wrong(broker: str) -> None:
+    partitions = find_partitions([GOLDEN / broker])
+    assert len(partitions) >= 10
+    violations = [found for one in partitions for found in check_partition(one)]
+    wrong = [found for found in violations if found.rule.severity is not Severity.NOTE]
+    assert [str(found) for found in wrong] == []
