@@ -1,6 +1,7 @@
 """Logs made at random from a seed, for tests that need many batches."""
 
 import random
+import struct
 from pathlib import Path
 
 import builders
@@ -43,3 +44,13 @@ def write_partition(folder: Path, name: str, base: int, data: bytes) -> Path:
     path = directory / f"{base:020d}.log"
     path.write_bytes(data)
     return path
+
+
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+
+
+def marker(offset: int, producer: int, kind: int) -> bytes:
+    """An end-transaction marker (0 abort, 1 commit) of producer epoch 2 and coordinator epoch 0."""
+    row = Row(offset, 5, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
+    flags = TRANSACTIONAL | CONTROL
+    return builders.batch([row], attributes=flags, producer=(producer, 2, -1))

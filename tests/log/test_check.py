@@ -8,7 +8,7 @@ import pytest
 
 import builders
 from builders import Row, batch
-from log.generated import random_log
+from log.generated import TRANSACTIONAL, marker, random_log
 from log.test_segment_writer import write
 from ottla.errors import Rule, Severity, Violation
 from ottla.log.check import check_partition
@@ -17,8 +17,6 @@ from ottla.log.partition import find_partitions
 from ottla.log.producer_snapshot import write_producer_snapshot
 from ottla.log.transaction_index import aborted_transactions, write_transaction_index
 from ottla.rules.snapshots import PRODUCER_SNAPSHOT_ENTRY
-
-TRANSACTIONAL, CONTROL = 0x10, 0x20
 
 
 def check(folder: Path) -> list[Violation]:
@@ -46,12 +44,6 @@ def log(name: str, *batches: bytes) -> dict[str, bytes]:
 def named(name: str) -> str:
     offset, _, suffix = name.partition(".")
     return f"{int(offset):020d}.{suffix}"
-
-
-def marker(offset: int, producer: int, kind: int) -> bytes:
-    """An end-transaction marker (0 abort, 1 commit) of coordinator epoch 0."""
-    row = Row(offset, 5, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
-    return batch([row], attributes=TRANSACTIONAL | CONTROL, producer=(producer, 0, -1))
 
 
 def test_a_log_with_its_indexes_has_no_violations(tmp_path: Path) -> None:

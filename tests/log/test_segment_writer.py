@@ -10,19 +10,23 @@ import pytest
 import builders
 import naive
 from builders import Row
-from log.generated import random_log
+from log.generated import marker, random_log
 from ottla.kernels.tables import Batches, concat_batches
 from ottla.log.index_builder import SegmentConfig, build_indexes
 from ottla.log.publish import commit, publish, run_job
 from ottla.log.segment_writer import SegmentWriter
 from ottla.log.walk import walk_file, walk_segment
-from ottla.region import padded
+from ottla.region import Region, padded
 from ottla.storage import open_file
 
 
 def walk(path: Path) -> Batches:
     with open_file(path) as file:
         return walk_segment(file).batches
+
+
+def whole(data: bytes) -> Region:
+    return Region(padded(data), len(data), "source", 0)
 
 
 class Slow(NamedTuple):
@@ -83,7 +87,7 @@ def write(folder: Path, data: bytes, base: int, config: SegmentConfig) -> Path:
         writer = SegmentWriter(job, "t-0", base, config)
         with open_file(source) as file:
             for part in walk_file(file):
-                writer.append(padded(data), part.batches, origin=0)
+                writer.append(whole(data), part.batches)
         commit(job, writer.close(), [])
         publish(job)
     return folder / "out" / "t-0"
@@ -157,7 +161,7 @@ def test_only_the_batches_that_are_given_are_written(tmp_path: Path) -> None:
     chosen = Batches(*(column[[0, 1, 4]] for column in chosen))
     with run_job(str(tmp_path / "out"), "j") as job:
         writer = SegmentWriter(job, "t-0", 0, SegmentConfig())
-        writer.append(padded(b"".join(parts)), chosen, origin=0)
+        writer.append(whole(b"".join(parts)), chosen)
         commit(job, writer.close(), [])
         publish(job)
     written = (tmp_path / "out" / "t-0" / f"{0:020d}.log").read_bytes()
@@ -176,3 +180,24 @@ def test_a_walk_sees_what_the_naive_reader_sees(tmp_path: Path, size: int) -> No
     assert found.position.tolist() == [line["position"] for line in expected]
     assert found.last_offset.tolist() == [line["lastOffset"] for line in expected]
     assert parts[-1].stop == len(data) - 7
+
+
+def test_snapshots_and_transaction_indexes_follow_from_the_log(tmp_path: Path) -> None:
+    transactional = 0x10
+    parts = [
+        builders.batch([Row(0), Row(1)], attributes=transactional, producer=(7, 2, 0)),
+        marker(2, 7, 0),
+        builders.batch([Row(3)], producer=(8, 0, 5)),
+        builders.batch([Row(4)], attributes=transactional, producer=(7, 2, 2)),
+    ]
+    directory = write(tmp_path, b"".join(parts), 0, SegmentConfig(segment_bytes=200))
+    names = {path.name.lstrip("0") for path in directory.iterdir() if path.suffix != ".timeindex"}
+    assert names == {
+        ".log", ".index", ".txnindex", "3.log", "3.index", "3.snapshot", "5.snapshot",
+        "leader-epoch-checkpoint",
+    }  # fmt: skip
+    assert (directory / f"{0:020d}.txnindex").read_bytes() == struct.pack(">hqqqq", 0, 7, 0, 2, 3)
+    entries = np.frombuffer((directory / f"{5:020d}.snapshot").read_bytes()[10:], np.uint8)
+    rows = sorted(struct.iter_unpack(">qhiqiqiq", entries.tobytes()))
+    # producer, epoch, last sequence, last offset, delta, timestamp, coordinator epoch, first offset
+    assert rows == [(7, 2, 2, 4, 0, 0, 0, 4), (8, 0, 5, 3, 0, 0, -1, -1)]
