@@ -105,22 +105,22 @@ class Completed(NamedTuple):
 
 
 @inlined
-def find_slot(producer_id: int, slots: Int64s, producers: Producers) -> int:
+def find_slot(producer_id: int, slots: Int64s, producer_ids: Int64s) -> int:
     """The slot that holds a producer's row plus one, or the empty slot where it belongs."""
     mask = slots.size - 1
     low = (producer_id & 0x7FFFFFFF) * 0x9E3779B1
     high = ((producer_id >> 31) & 0x7FFFFFFF) * 0x85EBCA6B
     slot = ((low ^ high) >> 15) & mask
-    while slots[slot] != 0 and producers.producer_id[slots[slot] - 1] != producer_id:
+    while slots[slot] != 0 and producer_ids[slots[slot] - 1] != producer_id:
         slot = (slot + 1) & mask
     return slot
 
 
 @kernel
-def fill_slots(count: int, slots: Int64s, producers: Producers) -> None:
+def fill_slots(count: int, slots: Int64s, producer_ids: Int64s) -> None:
     """Enter the first `count` producers into empty slots."""
     for row in range(count):
-        slots[find_slot(producers.producer_id[row], slots, producers)] = row + 1
+        slots[find_slot(producer_ids[row], slots, producer_ids)] = row + 1
 
 
 @inlined
@@ -359,7 +359,7 @@ def append_batches(
         producer_id = batches.producer_id[at]
         if producer_id < 0:
             continue
-        slot = find_slot(producer_id, slots, producers)
+        slot = find_slot(producer_id, slots, producers.producer_id)
         row = slots[slot] - 1
         if row < 0:
             if cursor[COUNT] == producers.producer_id.size:

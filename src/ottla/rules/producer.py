@@ -118,10 +118,10 @@ def empty_state(capacity: int = FIRST_CAPACITY) -> ProducerState:
     windows = Windows(*np.zeros((len(Windows._fields), capacity * WINDOW), dtype=np.int64))
     cursor = np.zeros(kernels.CURSOR_SIZE, dtype=np.int64)
     cursor[[kernels.OLDEST, kernels.NEWEST]] = -1
-    return ProducerState(producers, windows, _slots_for(capacity), cursor)
+    return ProducerState(producers, windows, slots_for(capacity), cursor)
 
 
-def _slots_for(capacity: int) -> Int64s:
+def slots_for(capacity: int) -> Int64s:
     """At most half of the slots are ever taken."""
     return np.zeros(1 << (2 * capacity - 1).bit_length(), dtype=np.int64)
 
@@ -134,7 +134,7 @@ def _grow(state: ProducerState) -> None:
     ):
         new[: old.size] = old
     state.producers, state.windows, state.slots = larger.producers, larger.windows, larger.slots
-    kernels.fill_slots(state.count, state.slots, state.producers)
+    kernels.fill_slots(state.count, state.slots, state.producers.producer_id)
 
 
 def allocate_completed(capacity: int) -> Completed:
@@ -297,7 +297,7 @@ def _with_rows(state: ProducerState, rows: npt.NDArray[np.intp]) -> ProducerStat
     for new, old in zip(smaller.windows, state.windows, strict=True):
         new[: rings.size] = old[rings]
     smaller.cursor[kernels.COUNT] = rows.size
-    kernels.fill_slots(rows.size, smaller.slots, smaller.producers)
+    kernels.fill_slots(rows.size, smaller.slots, smaller.producers.producer_id)
     # Links are rows, which have moved.
     moved = {int(row): at for at, row in enumerate(rows)}
     chain = [-1, *(moved[row] for row in open_rows(state)), -1]

@@ -46,7 +46,7 @@ def from_snapshot(
     windows.offset_delta[ring] = entries["offset_delta"]
     windows.timestamp[ring] = entries["timestamp"]
     state.cursor[kernels.COUNT] = count
-    kernels.fill_slots(count, state.slots, producers)
+    kernels.fill_slots(count, state.slots, producers.producer_id)
     first_offsets = entries["current_transaction_first_offset"].astype(np.int64)
     for row in np.argsort(first_offsets, kind="stable").tolist():
         if first_offsets[row] != NO_OFFSET:

@@ -1,0 +1,137 @@
+"""Take rows of a record table, and put tables one after another."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ottla.batch.decode import Chunk
+from ottla.batch.rows import pack_rows
+from ottla.kernels.compaction import Bools, Bounds, take_bytes
+from ottla.kernels.tables import Int64s, RecordBuffers
+from ottla.region import PADDING, Bytes
+
+
+def whole_records(chunk: Chunk) -> RecordBuffers:
+    """A chunk's records as a table that is exactly as long as it has rows."""
+    return _cut(chunk.buffers, chunk.count, chunk.header_count)
+
+
+def _cut(records: RecordBuffers, count: int, header_count: int) -> RecordBuffers:
+    return records._replace(
+        offset=records.offset[:count],
+        timestamp=records.timestamp[:count],
+        key_bounds=records.key_bounds[: count + 1],
+        value_bounds=records.value_bounds[: count + 1],
+        header_bounds=records.header_bounds[: count + 1],
+        header_key_bounds=records.header_key_bounds[: header_count + 1],
+        header_value_bounds=records.header_value_bounds[: header_count + 1],
+    )
+
+
+def take_records(records: RecordBuffers, rows: Int64s) -> RecordBuffers:
+    """The chosen rows, in the order given, in buffers of their own."""
+    first = records.header_bounds[rows].astype(np.int64)
+    counts = records.header_bounds[rows + 1] - first
+    header_bounds = np.zeros(rows.size + 1, dtype=np.int32)
+    np.cumsum(counts, out=header_bounds[1:])
+    headers = np.repeat(first - header_bounds[:-1], counts) + np.arange(int(header_bounds[-1]))
+    key_bounds, key_bytes = _take_field(records.key_bounds, records.key_bytes, rows)
+    value_bounds, value_bytes = _take_field(records.value_bounds, records.value_bytes, rows)
+    header_key_bounds, header_key_bytes = _take_field(
+        records.header_key_bounds, records.header_key_bytes, headers
+    )
+    header_value_bounds, header_value_bytes = _take_field(
+        records.header_value_bounds, records.header_value_bytes, headers
+    )
+    return RecordBuffers(
+        offset=records.offset[rows],
+        timestamp=records.timestamp[rows],
+        index=np.zeros(0, dtype=np.int64),
+        key_bounds=key_bounds,
+        key_bytes=key_bytes,
+        key_valid=_take_bits(records.key_valid, rows),
+        value_bounds=value_bounds,
+        value_bytes=value_bytes,
+        value_valid=_take_bits(records.value_valid, rows),
+        header_bounds=header_bounds,
+        header_key_bounds=header_key_bounds,
+        header_key_bytes=header_key_bytes,
+        header_value_bounds=header_value_bounds,
+        header_value_bytes=header_value_bytes,
+        header_value_valid=_take_bits(records.header_value_valid, headers),
+    )
+
+
+def concat_records(tables: Sequence[RecordBuffers]) -> RecordBuffers:
+    """Tables one after another."""
+    if not tables:
+        return pack_rows([])
+    if len(tables) == 1:
+        return tables[0]
+    counts = [table.offset.size for table in tables]
+    headers = [table.header_key_bounds.size - 1 for table in tables]
+    key_bounds, key_bytes = _join([(t.key_bounds, t.key_bytes) for t in tables])
+    value_bounds, value_bytes = _join([(t.value_bounds, t.value_bytes) for t in tables])
+    header_key_bounds, header_key_bytes = _join(
+        [(t.header_key_bounds, t.header_key_bytes) for t in tables]
+    )
+    header_value_bounds, header_value_bytes = _join(
+        [(t.header_value_bounds, t.header_value_bytes) for t in tables]
+    )
+    return RecordBuffers(
+        offset=np.concatenate([table.offset for table in tables]),
+        timestamp=np.concatenate([table.timestamp for table in tables]),
+        index=np.zeros(0, dtype=np.int64),
+        key_bounds=key_bounds,
+        key_bytes=key_bytes,
+        key_valid=_join_bits([t.key_valid for t in tables], counts),
+        value_bounds=value_bounds,
+        value_bytes=value_bytes,
+        value_valid=_join_bits([t.value_valid for t in tables], counts),
+        header_bounds=_join_bounds([t.header_bounds for t in tables]),
+        header_key_bounds=header_key_bounds,
+        header_key_bytes=header_key_bytes,
+        header_value_bounds=header_value_bounds,
+        header_value_bytes=header_value_bytes,
+        header_value_valid=_join_bits([t.header_value_valid for t in tables], headers),
+    )
+
+
+def unpack_bits(bits: Bytes, count: int) -> Bools:
+    """Arrow's validity bits as booleans."""
+    return np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
+
+
+def _take_bits(bits: Bytes, rows: Int64s) -> Bytes:
+    return np.packbits((bits[rows >> 3] >> (rows & 7).astype(np.uint8)) & 1, bitorder="little")
+
+
+def _pack(valid: Bools) -> Bytes:
+    return np.packbits(valid, bitorder="little")
+
+
+def _take_field(bounds: Bounds, data: Bytes, rows: Int64s) -> tuple[Bounds, Bytes]:
+    size = int((bounds[rows + 1].astype(np.int64) - bounds[rows]).sum())
+    out_bounds = np.empty(rows.size + 1, dtype=np.int32)
+    out = np.empty(size + PADDING, dtype=np.uint8)
+    take_bytes(bounds, data, rows, out_bounds, out)
+    return out_bounds, out
+
+
+def _join(fields: Sequence[tuple[Bounds, Bytes]]) -> tuple[Bounds, Bytes]:
+    pieces = [data[: bounds[-1]] for bounds, data in fields]
+    padding = np.zeros(PADDING, dtype=np.uint8)
+    return _join_bounds([bounds for bounds, _ in fields]), np.concatenate([*pieces, padding])
+
+
+def _join_bounds(tables: Sequence[Bounds]) -> Bounds:
+    sizes: npt.NDArray[np.int32] = np.concatenate([np.diff(bounds) for bounds in tables])
+    joined = np.zeros(sizes.size + 1, dtype=np.int32)
+    np.cumsum(sizes, out=joined[1:])
+    return joined
+
+
+def _join_bits(tables: Sequence[Bytes], counts: Sequence[int]) -> Bytes:
+    pairs = zip(tables, counts, strict=True)
+    return _pack(np.concatenate([unpack_bits(bits, count) for bits, count in pairs]))

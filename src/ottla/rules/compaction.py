@@ -1,0 +1,296 @@
+"""The cleaner's decisions: keep this batch, keep this record, and what is written for a batch.
+
+Mirrors Cleaner, CleanedTransactionMetadata and MemoryRecords.filterTo. A round has two passes over
+the log from its start: `KeyOffsets` learns the newest offset of each key in the dirty part, then
+`Cleaner` says of every batch what becomes of it. `ottla.rules.cleanable` chooses the dirty part.
+"""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ottla.batch.attributes import Bools, has_delete_horizon, is_control
+from ottla.errors import UnsupportedError
+from ottla.format.layout import TRANSACTION_INDEX_ENTRY
+from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP
+from ottla.kernels import compaction as kernels
+from ottla.kernels.compaction import Aborted, CleanedTransactions, KeyMap, Words
+from ottla.kernels.producers import WINDOW, Markers, fill_slots
+from ottla.kernels.status import TABLE_FULL
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers
+from ottla.rules.producer import ProducerState, slots_for
+from ottla.rules.transactions import aborted_mask
+
+Entries = npt.NDArray[np.void]
+
+DEFAULT_DELETE_RETENTION_MS: Final = 86_400_000
+
+_FIRST_KEYS: Final = 1 << 12
+
+
+class Outcome(IntEnum):
+    """What is written for a batch."""
+
+    DROPPED = 0
+    COPIED = 1  # byte for byte
+    REBUILT = 2  # with fewer records, or with a delete horizon
+    EMPTIED = 3  # its header alone
+
+
+class KeyOffsets:
+    """The newest offset of each key, as far as `latest_offset` (SkimpyOffsetMap).
+
+    `secret` is two words; tasks that share a map share it. `max_keys` is where Kafka's buffer would
+    be full: the round then ends at the last record that had room.
+    """
+
+    def __init__(self, secret: Words, max_keys: int | None = None) -> None:
+        self.secret = secret
+        self.max_keys = max_keys
+        self.is_full = False
+        self.keys = _allocate_keys(_FIRST_KEYS)
+        self.cursor = np.array([0, NO_OFFSET], dtype=np.int64)
+
+    @property
+    def count(self) -> int:
+        """How many keys it holds."""
+        return int(self.cursor[kernels.KEYS])
+
+    @property
+    def latest_offset(self) -> int:
+        """Up to where every record is known; those after it stay as they are."""
+        return int(self.cursor[kernels.LATEST])
+
+    def advance(self, offset: int) -> None:
+        """Everything up to `offset` was seen, be it a batch without keys or a gap."""
+        if not self.is_full:
+            self.cursor[kernels.LATEST] = max(self.latest_offset, offset)
+
+    def hash(self, records: RecordBuffers) -> tuple[Words, Words]:
+        """The hashes of all keys."""
+        low, high = np.empty((2, records.offset.size), dtype=np.uint64)
+        kernels.hash_keys(records, records.offset.size, self.secret, low, high)
+        return low, high
+
+    def put(self, records: RecordBuffers, wanted: Bools) -> None:
+        """Learn the wanted records, which all have a key."""
+        if self.is_full:
+            return
+        low, high = self.hash(records)
+        limit = -1 if self.max_keys is None else self.max_keys
+        status, row = TABLE_FULL, 0
+        while status == TABLE_FULL:
+            status, row = kernels.put_keys(
+                low, high, records.offset, wanted, row, limit, self.keys, self.cursor
+            )
+            if status == TABLE_FULL:
+                larger = _allocate_keys(2 * self.keys.offset.size)
+                kernels.move_keys(self.keys, larger)
+                self.keys = larger
+        self.is_full = status == kernels.BUFFER_FULL
+
+
+def _allocate_keys(capacity: int) -> KeyMap:
+    hashes = np.zeros((2, capacity), dtype=np.uint64)
+    return KeyMap(hashes[0], hashes[1], np.full(capacity, NO_OFFSET, dtype=np.int64))
+
+
+def learn(
+    offsets: KeyOffsets,
+    batches: Batches,
+    rows: Int64s,
+    records: RecordBuffers,
+    has_key: Bools,
+    aborted: Entries,
+    first_dirty_offset: int,
+) -> None:
+    """Take the batches of a window into the map; rows[b] records of batch b are in `records`.
+
+    Aborted and control batches are passed over (Cleaner.buildOffsetMapForSegment).
+    """
+    skipped = aborted_mask(batches, aborted) | is_control(batches)
+    wanted = has_key & ~np.repeat(skipped, rows) & (records.offset >= first_dirty_offset)
+    offsets.put(records, wanted)
+    dirty = batches.last_offset[batches.last_offset >= first_dirty_offset]
+    if dirty.size:
+        offsets.advance(int(dirty.max()))
+
+
+class LastRecords(NamedTuple):
+    """What the log must keep of active producers, by id (lastRecordsOfActiveProducers).
+
+    Without data in the window, NO_OFFSET stands for it and the newest marker is kept instead.
+    """
+
+    producer_id: Int64s
+    last_data_offset: Int64s
+    producer_epoch: Int64s
+
+
+def last_records(state: ProducerState) -> LastRecords:
+    """The last records of all producers of a state."""
+    count = state.count
+    producers = state.producers
+    order = np.argsort(producers.producer_id[:count])
+    newest = order * WINDOW + (producers.appended[order] - 1) % WINDOW
+    data = np.where(producers.appended[order] > 0, state.windows.last_offset[newest], NO_OFFSET)
+    return LastRecords(producers.producer_id[order], data, producers.producer_epoch[order])
+
+
+class Round(NamedTuple):
+    """What a round is told; `upper_bound` is the first offset that it must not clean."""
+
+    upper_bound: int
+    now: int
+    delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS
+
+
+class Judged(NamedTuple):
+    """What becomes of the batches of a window, and of their records.
+
+    `delete_horizon` is what a rebuilt batch gets, NO_TIMESTAMP if none.
+    """
+
+    outcome: Int64s
+    delete_horizon: Int64s
+    keep: Bools
+    kept: Int64s
+    without_key: int
+
+
+class Cleaner:
+    """Judges the batches of a log in order, from its first one on.
+
+    `aborted` are all aborted transactions up to the bound; `retained_aborted` afterwards those
+    that the cleaned segments' transaction indexes still need.
+    """
+
+    def __init__(
+        self, round_: Round, offsets: KeyOffsets, aborted: Entries, producers: LastRecords
+    ) -> None:
+        self.round = round_
+        self.offsets = offsets
+        self.producers = producers
+        self._entries = aborted[np.argsort(aborted["first_offset"], kind="stable")]
+        self._aborted = Aborted(
+            self._entries["producer_id"].astype(np.int64),
+            self._entries["first_offset"].astype(np.int64),
+            np.zeros(aborted.size, dtype=np.bool_),
+        )
+        self._transactions = _allocate_transactions(1)
+        self._cursor = np.zeros(2, dtype=np.int64)
+
+    def retained_aborted(self) -> Entries:
+        """Aborted transactions of which batches were still there, in order of their markers."""
+        kept = self._entries[self._aborted.retained]
+        return kept[np.argsort(kept["last_offset"], kind="stable")].astype(TRANSACTION_INDEX_ENTRY)
+
+    def judge(
+        self,
+        batches: Batches,
+        markers: Markers,
+        rows: Int64s,
+        records: RecordBuffers,
+        *,
+        keeps_legacy_tombstones: bool,
+    ) -> Judged:
+        """Judge a window; rows[b] records of batch b are in `records`."""
+        discardable = self._judge_batches(batches, markers)
+        control, horizon = is_control(batches), has_delete_horizon(batches)
+        # A marker goes in the second round after its transaction is gone (KIP-534).
+        expired = horizon & (batches.base_timestamp <= self.round.now)
+        discarded = discardable & (~control | expired)
+        keeps_tombstones = np.where(
+            batches.magic >= 2,
+            ~horizon | (self.round.now < batches.base_timestamp),
+            keeps_legacy_tombstones,
+        )
+        keep = np.zeros(records.offset.size, dtype=np.bool_)
+        kept = np.zeros(rows.size, dtype=np.int64)
+        has_tombstone = np.zeros(rows.size, dtype=np.bool_)
+        low, high = self.offsets.hash(records)
+        without_key = kernels.judge_records(
+            records,
+            low,
+            high,
+            np.repeat(np.arange(rows.size), rows),
+            discarded,
+            control,
+            keeps_tombstones,
+            self.offsets.keys,
+            self.offsets.latest_offset,
+            keep,
+            kept,
+            has_tombstone,
+        )
+        stays_empty = self._stays_empty(batches)
+        delays = (batches.magic >= 2) & ~horizon & (has_tombstone | (discardable & control))
+        self._refuse_legacy(batches, stays_empty & (kept == 0))
+        outcome = np.where(
+            kept > 0,
+            np.where((kept == rows) & ~delays, Outcome.COPIED, Outcome.REBUILT),
+            np.where(stays_empty, Outcome.EMPTIED, Outcome.DROPPED),
+        )
+        new_horizon = np.where(
+            delays,
+            self.round.now + self.round.delete_retention_ms,
+            np.where(horizon, batches.base_timestamp, NO_TIMESTAMP),
+        )
+        return Judged(outcome, new_horizon, keep, kept, without_key)
+
+    def _refuse_legacy(self, batches: Batches, emptied: Bools) -> None:
+        """Kafka's cleaner dies here too (MemoryRecords.filterTo)."""
+        for row in np.flatnonzero(emptied & (batches.magic < 2)).tolist():
+            offset = int(batches.last_offset[row])
+            raise UnsupportedError(
+                f"nothing of the batch with last offset {offset} would stay, and it is the last one"
+                f" of the round; magic {batches.magic[row]} has no empty batches: convert it first"
+            )
+
+    def _judge_batches(self, batches: Batches, markers: Markers) -> Bools:
+        needed = int(self._cursor[kernels.COUNT]) + batches.position.size + self._entries.size
+        if needed > self._transactions.producer_id.size:
+            self._transactions = _grown(
+                self._transactions, int(self._cursor[kernels.COUNT]), needed
+            )
+        discardable = np.zeros(batches.position.size, dtype=np.bool_)
+        kernels.judge_batches(
+            batches, markers, self._aborted, self._transactions, self._cursor, discardable
+        )
+        return discardable
+
+    def _stays_empty(self, batches: Batches) -> Bools:
+        """Batches that hold a producer's last sequence or epoch, and the last one of the round."""
+        known = self.producers
+        at = np.searchsorted(known.producer_id, batches.producer_id)
+        found = np.zeros(at.size, dtype=np.bool_)
+        inside = at < known.producer_id.size
+        found[inside] = known.producer_id[at[inside]] == batches.producer_id[inside]
+        found &= batches.producer_id > NO_PRODUCER_ID
+        at[~found] = 0
+        ends_round: Bools = batches.last_offset + 1 == self.round.upper_bound
+        if not known.producer_id.size:
+            return ends_round
+        last = known.last_data_offset[at]
+        is_last: Bools = np.where(
+            last >= 0,
+            batches.last_offset == last,
+            is_control(batches) & (batches.producer_epoch == known.producer_epoch[at]),
+        )
+        return (found & is_last) | ends_round
+
+
+def _allocate_transactions(capacity: int) -> CleanedTransactions:
+    ids, aborted, seen, committed = np.zeros((4, capacity), dtype=np.int64)
+    return CleanedTransactions(ids, aborted, seen, committed, slots_for(capacity))
+
+
+def _grown(old: CleanedTransactions, count: int, needed: int) -> CleanedTransactions:
+    """At least twice the room."""
+    larger = _allocate_transactions(max(needed, 2 * old.producer_id.size))
+    for new, column in zip(larger[:4], old[:4], strict=True):
+        new[: column.size] = column
+    fill_slots(count, larger.slots, larger.producer_id)
+    return larger
