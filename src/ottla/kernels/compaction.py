@@ -15,7 +15,7 @@ from ottla.kernels.memory import load_u64
 from ottla.kernels.producers import Markers, find_slot
 from ottla.kernels.status import OK, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
-from ottla.kernels.writing import is_valid, write_bytes
+from ottla.kernels.writing import span, write_bytes
 
 Words = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
@@ -212,12 +212,12 @@ def judge_records(
     without_key = 0
     for row in range(batch_of.size):
         batch = batch_of[row]
-        has_value = is_valid(records.value_valid, row)
+        has_value = span(records.value_bounds, records.value_valid, row)[1] >= 0
         if discarded[batch]:
             keep[row] = False
         elif is_control[batch] or records.offset[row] > latest:
             keep[row] = True
-        elif not is_valid(records.key_valid, row):
+        elif span(records.key_bounds, records.key_valid, row)[1] < 0:
             keep[row] = False
             without_key += 1
         else:
