@@ -1,0 +1,127 @@
+"""Dump files one after another: read windows, print their parts, then how the file ended."""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+
+from ottla.arrow.to_arrow import allocate_from_pool
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.batch.parts import Part, read_headers, read_parts
+from ottla.cli.dump.jsonl import JSONL
+from ottla.cli.dump.lines import LinePrinter
+from ottla.cli.dump.request import HeaderFilter, Request
+from ottla.cli.dump.style import End, Problem
+from ottla.cli.dump.text import TEXT
+from ottla.cli.output import Format, flush, write
+from ottla.internal import INTERNAL_TOPICS
+from ottla.kernels import gather
+from ottla.log.names import PartitionName, parse_directory_name
+from ottla.log.segment import Window, read_windows
+from ottla.storage import File, open_file
+
+_WANTED = gather.KEYS | gather.VALUES | gather.HEADERS | gather.INDEXES | gather.CONTROL
+
+
+def request_of(arguments: argparse.Namespace) -> Request:
+    """What the command line asks for."""
+    is_text = arguments.format is Format.TEXT
+    return Request(
+        style=TEXT if is_text else JSONL,
+        keys=tuple(os.fsencode(key) for key in arguments.key),
+        headers=tuple(_header_filter(header) for header in arguments.header),
+        checks_crcs=not arguments.no_check_crcs,
+        opens_records=not arguments.no_records,
+        decodes=is_text if arguments.decode is None else arguments.decode,
+        decoder=arguments.decoder,
+        max_messages=arguments.max_messages,
+        max_batch_bytes=arguments.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+    )
+
+
+def _header_filter(text: str) -> HeaderFilter:
+    """
+    >>> _header_filter("trace-id=a=b"), _header_filter("trace-id")
+    (HeaderFilter(key=b'trace-id', value=b'a=b'), HeaderFilter(key=b'trace-id', value=None))
+    """
+    key, equals, value = os.fsencode(text).partition(b"=")
+    return HeaderFilter(key, value if equals else None)
+
+
+def dump_files(paths: Sequence[str], request: Request) -> int:
+    """Dump files until the wanted number of records is printed; return 1 if an error was found."""
+    remaining = request.max_messages
+    found_error = False
+    for path in paths:
+        if remaining == 0:
+            break
+        partition = _partition_of(path)
+        printer = LinePrinter(
+            path,
+            request,
+            partition=partition,
+            decoder=_decoder_for(partition, request),
+            remaining=remaining,
+        )
+        with open_file(path) as file:
+            dump_file(file, printer)
+        remaining = printer.remaining
+        found_error |= printer.found_error
+    flush()
+    return int(found_error)
+
+
+def _partition_of(path: str) -> PartitionName | None:
+    return parse_directory_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
+
+
+def _decoder_for(partition: PartitionName | None, request: Request) -> str | None:
+    if request.decoder is not None:
+        return request.decoder
+    if request.decodes and partition is not None and partition.topic in INTERNAL_TOPICS:
+        return partition.topic
+    return None
+
+
+def dump_file(file: File, printer: LinePrinter) -> None:
+    """Print one file from its first batch to where reading ends."""
+    request = printer.request
+    write(printer.style.open_file(printer.path))
+    decoder = Decoder(
+        _WANTED,
+        check_crcs=request.checks_crcs,
+        max_batch_bytes=request.max_batch_bytes,
+        allocate=allocate_from_pool,
+    )
+    position = 0
+    for window in read_windows(file, max_batch_bytes=request.max_batch_bytes):
+        for part in _read_window(window, decoder, request):
+            printer.print_part(part)
+            if printer.stopped_at is not None:
+                break
+        if printer.stopped_at is not None:
+            break
+        position = window.stop
+        if window.violation is not None:
+            printer.print_problem(Problem(window.violation, resync=window.resync))
+            position = window.stop if window.resync is None else window.resync
+    _print_end(file, printer, position)
+
+
+def _read_window(window: Window, decoder: Decoder, request: Request) -> Iterator[Part]:
+    if request.opens_records:
+        return read_parts(decoder, window.region, window.batches)
+    headers = read_headers(window.region, window.batches, check_crcs=request.checks_crcs)
+    return iter((headers,))
+
+
+def _print_end(file: File, printer: LinePrinter, position: int) -> None:
+    stopped = printer.stopped_at
+    end = End(
+        position=position if stopped is None else stopped,
+        size=file.size,
+        trailing=file.size - position if stopped is None else None,
+        batches=printer.batches,
+        records=printer.records,
+        errors=printer.errors,
+    )
+    write(printer.style.say_end(printer.path, end))

@@ -1,0 +1,69 @@
+"""A dump as JSON lines: the objects of `docs/cli.md`, each with the key `file` at its end."""
+
+from functools import lru_cache
+from typing import Any, Final
+
+from ottla.cli.dump.style import ControlWords, End, Problem, Style
+from ottla.cli.output import json_line, json_text
+from ottla.format.control import ControlRecordError, read_control
+from ottla.internal import Decoded
+from ottla.kernels import render
+
+
+def _open_file(path: str) -> bytes:  # noqa: ARG001
+    return b""
+
+
+def _close_line(path: str) -> bytes:
+    return b"," + json_line({"file": path})[1:]
+
+
+def _say_problem(problem: Problem) -> bytes:
+    violation = problem.violation
+    line: dict[str, Any] = {
+        "type": "error",
+        "position": violation.position,
+        "stage": str(violation.rule.stage),
+        "exception": "CorruptLogError",
+        "message": str(violation),
+    }
+    if problem.index is not None:
+        line["index"] = problem.index
+    if violation.rule.stage == "framing":
+        line["resync"] = problem.resync
+    row = violation.as_row()
+    file = row.pop("file")
+    return json_line(line | row | {"file": file})
+
+
+@lru_cache(maxsize=4096)
+def _say_control(key: bytes | None, value: bytes | None) -> ControlWords:
+    try:
+        record = read_control(key, value)
+    except ControlRecordError as error:
+        return ControlWords(b',"control":null', str(error))
+    return ControlWords(b',"control":' + json_text(record.as_json()).encode())
+
+
+def _say_decoded(decoded: Decoded) -> bytes:
+    return b',"decoded":' + json_text(decoded._asdict()).encode()
+
+
+def _say_end(path: str, end: End) -> bytes:
+    return json_line(
+        {
+            "type": "end",
+            "position": end.position,
+            "fileSize": end.size,
+            "trailingBytes": end.trailing,
+            "batches": end.batches,
+            "records": end.records,
+            "errors": end.errors,
+            "file": path,
+        }
+    )
+
+
+JSONL: Final = Style(
+    render.JSON, _open_file, _close_line, _say_problem, _say_control, _say_decoded, _say_end
+)

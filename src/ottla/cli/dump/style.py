@@ -1,0 +1,48 @@
+"""What differs between the formats of a dump: a style is one row of functions."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.errors import Violation
+from ottla.internal import Decoded
+
+
+class Problem(NamedTuple):
+    """A violation; which record of its batch; for bytes that are no batch, where reading goes on."""
+
+    violation: Violation
+    index: int | None = None
+    resync: int | None = None
+
+
+class End(NamedTuple):
+    """Where reading a file ended, and how many lines of each kind it gave.
+
+    `trailing` is None when nobody looked: reading was told to stop early.
+    """
+
+    position: int
+    size: int
+    trailing: int | None
+    batches: int
+    records: int
+    errors: int
+
+
+class ControlWords(NamedTuple):
+    """What ends the line of a control record, and why it cannot be read if it cannot."""
+
+    tail: bytes
+    problem: str | None = None
+
+
+class Style(NamedTuple):
+    """How a dump looks: `kernels.render` does batches and records, these do the rest."""
+
+    lines: int
+    open_file: Callable[[str], bytes]
+    close_line: Callable[[str], bytes]
+    say_problem: Callable[[Problem], bytes]
+    say_control: Callable[[bytes | None, bytes | None], ControlWords]
+    say_decoded: Callable[[Decoded], bytes]
+    say_end: Callable[[str, End], bytes]

@@ -1,0 +1,99 @@
+"""A dump as text, in the words of kafka-dump-log (DumpLogSegments) where it has any."""
+
+import os
+from functools import lru_cache
+from typing import Final
+
+from ottla.cli.dump.style import ControlWords, End, Problem, Style
+from ottla.cli.output import json_text
+from ottla.format.attributes import ControlType
+from ottla.format.control import ControlRecordError, read_control
+from ottla.internal import Decoded, decode_control_record
+from ottla.kernels import render
+from ottla.log.names import Kind, parse_file_name
+
+_DELETE: Final = "<DELETE>"
+_KRAFT_NAMES: Final = {
+    ControlType.LEADER_CHANGE: "LeaderChange:",
+    ControlType.SNAPSHOT_HEADER: "SnapshotHeader",
+    ControlType.SNAPSHOT_FOOTER: "SnapshotFooter",
+    ControlType.KRAFT_VERSION: "KRaftVersion",
+    ControlType.KRAFT_VOTERS: "KRaftVoters",
+}
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _open_file(path: str) -> bytes:
+    lines = f"Dumping {path}\n"
+    named = parse_file_name(os.path.basename(path))
+    if named is not None and named.kind is Kind.LOG:
+        lines += f"Log starting offset: {named.offset}\n"
+    if named is not None and named.kind is Kind.METADATA_SNAPSHOT:
+        lines += f"Snapshot end offset: {named.offset}, epoch: {named.epoch}\n"
+    return _encode(lines)
+
+
+def _close_line(path: str) -> bytes:  # noqa: ARG001
+    return b"\n"
+
+
+def _say_problem(problem: Problem) -> bytes:
+    violation = problem.violation
+    known = {
+        "position": violation.position,
+        "size": violation.size,
+        "offset": violation.offset,
+        "lastOffset": violation.last_offset,
+        "index": problem.index,
+        "found": violation.found,
+        "expected": violation.expected,
+        "resync": problem.resync,
+    }
+    fields = "".join(f" {name}: {value}" for name, value in known.items() if value is not None)
+    severity, rule = violation.rule.severity, violation.rule
+    return _encode(f"! {severity}: {rule}: {violation.detail}{fields}\n")
+
+
+@lru_cache(maxsize=4096)
+def _say_control(key: bytes | None, value: bytes | None) -> ControlWords:
+    try:
+        record = read_control(key, value)
+    except ControlRecordError as error:
+        return ControlWords(b"", str(error))
+    if record.type in (ControlType.ABORT, ControlType.COMMIT):
+        epoch = record.fields["coordinatorEpoch"]
+        return ControlWords(_encode(f" endTxnMarker: {record.type.name} coordinatorEpoch: {epoch}"))
+    if record.type is ControlType.UNKNOWN:
+        return ControlWords(_encode(f" controlType: UNKNOWN({record.type_id})"))
+    decoded = decode_control_record(key, value).value or {}
+    text = json_text(decoded.get("data", dict(record.fields)))
+    return ControlWords(_encode(f" {_KRAFT_NAMES[record.type]} {text}"))
+
+
+def _say_decoded(decoded: Decoded) -> bytes:
+    text = ""
+    if decoded.key is not None:
+        text += f" key: {json_text(decoded.key)}"
+    if decoded.value is not None:
+        text += f" payload: {json_text(decoded.value)}"
+    if decoded.tombstone:
+        text += f" payload: {_DELETE}"
+    if decoded.error is not None:
+        text += f" undecodable: {decoded.error}"
+    return _encode(text)
+
+
+def _say_end(path: str, end: End) -> bytes:
+    text = ""
+    if end.trailing:
+        text = f"Found {end.trailing} invalid bytes at the end of {os.path.basename(path)}\n"
+    counts = f"batches: {end.batches} records: {end.records} errors: {end.errors}"
+    return _encode(f"{text}End position: {end.position} of {end.size} {counts}\n")
+
+
+TEXT: Final = Style(
+    render.TEXT, _open_file, _close_line, _say_problem, _say_control, _say_decoded, _say_end
+)
