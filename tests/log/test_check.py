@@ -176,7 +176,7 @@ ABORTED = [
 
 @pytest.mark.parametrize(
     ("rows", "count"),
-    [([(7, 0, 2, 1)], 0), ([], 1), ([(7, 0, 2, 1), (8, 1, 3, 4)], 1), ([(7, 1, 2, 1)], 2)],
+    [([(7, 0, 2, 1)], 0), ([], 1), ([(7, 0, 2, 1), (8, 1, 3, 4)], 1), ([(7, 1, 2, 1)], 1)],
     ids=["right", "missing", "committed-one", "wrong-start"],
 )
 def test_a_transaction_index_is_judged_by_the_log(
@@ -218,6 +218,8 @@ def test_the_snapshot_of_a_clean_stop_is_judged_too(tmp_path: Path) -> None:
     [
         (b"0\n2\n0 0\n4 1\n", []),
         (b"0\n1\n0 0\n", [Rule.LEADER_EPOCH_CHECKPOINT_LOG]),
+        (b"0\n1\n4 1\n", []),  # truncated from the start
+        (b"0\n0\n", [Rule.LEADER_EPOCH_CHECKPOINT_LOG, Rule.LEADER_EPOCH_CHECKPOINT_LOG]),
         (b"0\n2\n4 1\n0 0\n", None),
         (b"9\n", [Rule.CHECKPOINT_READABLE]),
     ],

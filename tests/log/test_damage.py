@@ -255,7 +255,7 @@ def test_damage_costs_only_what_it_touched(tmp_path: Path, seed: int) -> None:
 @pytest.mark.soak
 def test_two_thousand_damages_cost_only_what_they_touched(tmp_path: Path) -> None:
     chooser = random.Random()
-    sound = make_sound(chooser.randrange(1 << 30), 22_000)
+    sound = make_sound(chooser.randrange(1 << 30), 28_000)
     assert len(sound.data) > 20 << 20
     damages = 0
     while damages < 2000:

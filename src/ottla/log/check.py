@@ -30,7 +30,7 @@ from ottla.log.partition import Partition, Segment
 from ottla.log.segment import Window, read_windows
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.rules.producer import Origin
-from ottla.rules.transactions import aborted_transactions, read_markers
+from ottla.rules.transactions import read_markers
 from ottla.storage import File, open_file
 
 _COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -84,8 +84,7 @@ def _check_segment(
     if state.gaps > gaps:
         yield _gaps(segment, state.gaps - gaps, state.missing - missing)
     batches = concat_batches(tables)
-    aborted = aborted_transactions(take_completed(state))
-    yield from check_indexes(segment, batches, aborted, options)
+    yield from check_indexes(segment, batches, take_completed(state), options)
 
 
 def _check_window(

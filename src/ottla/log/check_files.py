@@ -6,10 +6,10 @@ from typing import TypeVar
 import numpy as np
 
 from ottla.errors import CorruptLogError, Rule, Violation
+from ottla.kernels.producers import Completed
 from ottla.kernels.tables import Batches
 from ottla.log.checkpoints import EpochStart, check_leader_epochs, read_leader_epochs
 from ottla.log.identity import read_topic_id
-from ottla.log.index_file import Entries
 from ottla.log.names import (
     INDEX_KINDS,
     LEADER_EPOCH_CHECKPOINT,
@@ -40,16 +40,16 @@ T = TypeVar("T")
 
 
 def check_indexes(
-    segment: Segment, batches: Batches, aborted: Entries, options: StorageOptions
+    segment: Segment, batches: Batches, completed: Completed, options: StorageOptions
 ) -> Iterator[Violation]:
-    """The indexes of a segment against its sound batches and the transactions aborted in it."""
+    """The indexes of a segment against its sound batches and the transactions that end in it."""
     offset_index = segment.side_files.get(Kind.OFFSET_INDEX)
     if offset_index:
         yield from _check_offset_index(segment, offset_index, batches, options)
     time_index = segment.side_files.get(Kind.TIME_INDEX)
     if time_index:
         yield from _check_time_index(segment, time_index, batches, options)
-    yield from _check_transaction_index(segment, aborted, options)
+    yield from _check_transaction_index(segment, completed, options)
 
 
 def _check_offset_index(
@@ -75,13 +75,13 @@ def _check_time_index(
 
 
 def _check_transaction_index(
-    segment: Segment, aborted: Entries, options: StorageOptions
+    segment: Segment, completed: Completed, options: StorageOptions
 ) -> Iterator[Violation]:
     entry = segment.side_files.get(Kind.TRANSACTION_INDEX)
     path = entry.path if entry else segment.log.path.removesuffix(Kind.LOG) + ".txnindex"
     data = read_bytes(entry, options) if entry else b""
     yield from check_transaction_index(data, segment.base_offset, path)
-    yield from check_transaction_index_against(read_transaction_index(data), aborted, path)
+    yield from check_transaction_index_against(read_transaction_index(data), completed, path)
 
 
 def check_snapshot(
@@ -133,6 +133,8 @@ def check_leader_epoch_file(
     yield from check_leader_epochs(stored, entry.path)
     for start in epochs:
         covering = [kept.epoch for kept in stored if kept.start_offset <= start.start_offset]
+        if not covering and stored:
+            continue  # below the log's start, where the checkpoint was truncated
         if not covering or covering[-1] != start.epoch:
             yield Violation(
                 Rule.LEADER_EPOCH_CHECKPOINT_LOG,

@@ -6,7 +6,10 @@ from typing import Final
 import numpy as np
 
 from ottla.errors import Rule, Violation
+from ottla.format.attributes import ControlType
 from ottla.format.layout import TRANSACTION_INDEX_ENTRY
+from ottla.format.sentinels import NO_OFFSET
+from ottla.kernels.producers import Completed
 from ottla.log.index_file import Entries, read_entries, rows_that_do_not_rise
 
 CURRENT_VERSION: Final = 0
@@ -68,28 +71,41 @@ def check_transaction_index(data: bytes, base_offset: int, file: str) -> Iterato
 
 
 def check_transaction_index_against(
-    entries: Entries, expected: Entries, file: str
+    entries: Entries, completed: Completed, file: str
 ) -> Iterator[Violation]:
-    """Where an index differs from the one that the log gives."""
-    fields = ("producer_id", "first_offset", "last_offset")
-    found = {tuple(int(row[field]) for field in fields): row for row in entries}
-    wanted = {tuple(int(row[field]) for field in fields): row for row in expected}
-    for key, row in found.items():
-        if key not in wanted:
-            yield _differs(row, file, "the log has no such aborted transaction")
-    for key, row in wanted.items():
-        if key not in found:
-            yield _differs(row, file, "an aborted transaction of the log is missing")
+    """What an index says of transactions that is not so; `completed` are those of its segment.
+
+    The cleaner takes records away and keeps the marker and the entry while any batch is left: a
+    transaction may begin later in the log than in the index, or be empty there.
+    """
+    rows = np.flatnonzero(completed.control_type == ControlType.ABORT)
+    columns = (completed.producer_id, completed.last_offset, completed.first_offset)
+    aborts = {
+        (producer_id, last): first
+        for producer_id, last, first in zip(
+            *(column[rows].tolist() for column in columns), strict=True
+        )
+    }
+    for entry in entries:
+        key = int(entry["producer_id"]), int(entry["last_offset"])
+        first, stored = aborts.pop(key, None), int(entry["first_offset"])
+        if first is None:
+            yield _differs(*key, stored, file, "no abort marker in the log")
+        elif first != NO_OFFSET and first < stored:
+            yield _differs(*key, stored, file, f"in the log it begins at {first}")
+    for key, first in aborts.items():
+        if first != NO_OFFSET:
+            yield _differs(*key, first, file, "missing from the index")
 
 
-def _differs(row: np.void, file: str, detail: str) -> Violation:
+def _differs(producer_id: int, last: int, first: int, file: str, detail: str) -> Violation:
     return Violation(
         Rule.TRANSACTION_INDEX_LOG,
-        f"{detail}: producer {row['producer_id']}",
+        f"an aborted transaction of producer {producer_id}: {detail}",
         file,
         position=0,
-        offset=int(row["first_offset"]),
-        last_offset=int(row["last_offset"]),
+        offset=first,
+        last_offset=last,
     )
 
 
