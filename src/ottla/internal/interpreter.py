@@ -93,7 +93,7 @@ def default_of(field: Field) -> Json:
     if field.type in FIXED:
         return int(field.default or 0)
     if field.type == "uuid":
-        return _uuid_text(bytes(UUID_SIZE))
+        return uuid_text(bytes(UUID_SIZE))
     if field.type == "struct":
         return {inner.name: default_of(inner) for inner in field.fields}
     return field.default or ""
@@ -291,7 +291,7 @@ def _read_uuid(data: bytes, at: int) -> tuple[Json, int]:
     stop = at + UUID_SIZE
     if stop > len(data):
         raise _cut("uuid", data, at, UUID_SIZE)
-    return _uuid_text(data[at:stop]), stop
+    return uuid_text(data[at:stop]), stop
 
 
 def _read_float64(data: bytes, at: int) -> tuple[Json, int]:
@@ -306,7 +306,7 @@ def _read_float64(data: bytes, at: int) -> tuple[Json, int]:
 
 
 @lru_cache(maxsize=4096)  # the same few ids, over and over
-def _uuid_text(data: bytes) -> str:
+def uuid_text(data: bytes) -> str:
     return b2a_base64(data)[:22].translate(URL_SAFE).decode("ascii")
 
 

@@ -63,6 +63,20 @@ def decode_control_record(key: bytes | None, value: bytes | None) -> Decoded:
     return Decoded(name, {"version": _int16(value, 0), **body}, False, error)
 
 
+def why_unusable(decoded: Decoded) -> str | None:
+    """Why a record cannot be taken into account, if it should be.
+
+    Coordinators pass over types they do not know; an unknown version of a known type, or any
+    unknown metadata record, leaves a state that is not the cluster's.
+    """
+    if decoded.error is not None:
+        return decoded.error
+    if decoded.value is None or "raw" not in decoded.value or "raw" in (decoded.key or {}):
+        return None
+    kind = (decoded.key or decoded.value)["type"]
+    return f"version {decoded.value['version']} of record type {kind} is not known"
+
+
 def _decode_coordinator(table: str, key: bytes | None, value: bytes | None) -> Decoded:
     if key is None or len(key) < 2:
         return Decoded(_raw(key), _raw(value), value is None, "key: the record type is missing")

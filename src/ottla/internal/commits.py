@@ -1,0 +1,88 @@
+"""Offset commits of an Arrow batch, by kernel: numbers as arrays, texts only of rows asked for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ottla.internal.interpreter import uuid_text
+from ottla.kernels.offset_commits import (
+    NO_SPAN,
+    UUID_SIZE,
+    Commits,
+    allocate_commits,
+    copy_spans,
+    read_commit_keys,
+    read_commit_values,
+)
+from ottla.region import Bytes, padded
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedCommits:
+    """The columns of `Commits` and the bytes that their spans are in."""
+
+    commits: Commits
+    keys: Bytes
+    values: Bytes
+
+
+def decode_commits(keys: pa.Array, values: pa.Array) -> DecodedCommits:
+    """Read every record whose key is an offset commit's."""
+    commits = allocate_commits(len(keys))
+    key_bounds, key_bytes = _spans(keys)
+    value_bounds, value_bytes = _spans(values)
+    read_commit_keys(key_bytes, key_bounds, commits)
+    is_null = values.is_null().to_numpy(zero_copy_only=False).view(np.uint8)
+    read_commit_values(value_bytes, value_bounds, is_null, commits)
+    return DecodedCommits(commits, key_bytes, value_bytes)
+
+
+def _spans(array: pa.Array) -> tuple[Int64s, Bytes]:
+    """Where each value begins and ends, in a copy of the bytes that kernels may read past."""
+    _, bounds, data = array.buffers()
+    if len(array) == 0 or bounds is None:
+        return np.zeros(len(array) + 1, dtype=np.int64), padded(b"")
+    limits = np.frombuffer(bounds, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+    start, stop = int(limits[0]), int(limits[-1])
+    used = memoryview(data)[start:stop] if data is not None else b""
+    return limits.astype(np.int64) - start, padded(used)
+
+
+def key_identities(commits: Commits, keys: Bytes) -> pa.Array:
+    """What each row is about: its key without the record type, as types 0 and 1 mean the same."""
+    starts = commits.group_start - 2  # the size of the group's name
+    return spans(keys, starts, commits.topic_start + commits.topic_size + 4 - starts)
+
+
+def spans(data: Bytes, starts: Int64s, sizes: Int64s) -> pa.Array:
+    """The bytes of each span."""
+    bounds = np.zeros(starts.size + 1, dtype=np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    target = np.empty(int(bounds[-1]), dtype=np.uint8)
+    copy_spans(data, starts, bounds, target)
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(target)]
+    return pa.Array.from_buffers(pa.large_binary(), starts.size, buffers)
+
+
+def texts(data: Bytes, starts: Int64s, sizes: Int64s) -> pa.Array:
+    """The text of each span."""
+    raw = spans(data, starts, sizes)
+    try:
+        return raw.cast(pa.large_string()).cast(pa.string())
+    except pa.ArrowInvalid:  # not UTF-8: with replacement marks, as Java reads it
+        return pa.array([value.decode("utf-8", "replace") for value in raw.to_pylist()])
+
+
+def topic_ids(data: Bytes, starts: Int64s) -> pa.Array:
+    """Topic ids as Kafka writes them; null where a commit has none."""
+    if not np.any(starts != NO_SPAN):
+        return pa.nulls(starts.size, pa.string())
+    ids = [
+        bytes(UUID_SIZE) if start == NO_SPAN else data[start : start + UUID_SIZE].tobytes()
+        for start in starts.tolist()
+    ]
+    return pa.array([uuid_text(one) if any(one) else None for one in ids], pa.string())
