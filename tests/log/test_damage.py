@@ -1,6 +1,7 @@
 """Salvage of partitions damaged at random: nothing sound is lost, every byte is accounted for."""
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -254,7 +255,9 @@ def test_damage_costs_only_what_it_touched(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.soak
 def test_two_thousand_damages_cost_only_what_they_touched(tmp_path: Path) -> None:
-    chooser = random.Random()
+    seed = time.time_ns()
+    print("salvage: seed", seed)
+    chooser = random.Random(seed)
     sound = make_sound(chooser.randrange(1 << 30), 28_000)
     assert len(sound.data) > 20 << 20
     damages = 0

@@ -1,0 +1,32 @@
+"""Indexes rebuilt from the logs of real brokers are, byte for byte, what the brokers wrote."""
+
+from pathlib import Path
+
+import pytest
+
+from golden import BROKERS, GOLDEN
+from ottla.log.index_builder import build_indexes
+from ottla.log.names import Kind
+from ottla.log.offset_index import write_offset_index
+from ottla.log.partition import Segment, find_partitions
+from ottla.log.time_index import write_time_index
+from ottla.log.walk import walk_segment
+from ottla.storage import open_file, read_bytes
+
+SEGMENTS = [
+    pytest.param(segment, id=str(Path(segment.log.path).relative_to(GOLDEN)))
+    for broker in BROKERS
+    for partition in find_partitions([GOLDEN / broker])
+    for segment in partition.segments
+]
+
+
+@pytest.mark.parametrize("segment", SEGMENTS)
+def test_a_rebuilt_index_is_the_broker_s(segment: Segment) -> None:
+    interval = 512 if "small-batches" in segment.log.path else 4096  # tests/kafka/workloads.py
+    with open_file(segment.log) as file:
+        batches = walk_segment(file).batches
+    offsets, times = build_indexes(batches, segment.base_offset, index_interval_bytes=interval)
+    stored = {kind: read_bytes(entry) for kind, entry in segment.side_files.items()}
+    assert write_offset_index(offsets) == stored[Kind.OFFSET_INDEX]
+    assert write_time_index(times) == stored[Kind.TIME_INDEX]

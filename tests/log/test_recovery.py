@@ -1,0 +1,179 @@
+"""What a broker does when it starts, by kafka-facts 8.9."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import Row, batch
+from ottla.format.layout import PRODUCER_SNAPSHOT_ENTRY
+from ottla.log.partition import read_log_directories
+from ottla.log.producer_snapshot import write_producer_snapshot
+from ottla.log.recovery import Recovery, Step, plan_recovery
+
+SNAPSHOT = write_producer_snapshot(np.empty(0, dtype=PRODUCER_SNAPSHOT_ENTRY))
+GOOD = [batch([Row(n)]) for n in range(30)]
+BAD = GOOD[12][:-1] + b"\xff"
+
+
+def plan(folder: Path, files: dict[str, bytes], checkpoints: dict[str, str]) -> Recovery:
+    """Lay out a partition and a log directory; names are `5.log`, written with 20 digits."""
+    directory = folder / "t-0"
+    directory.mkdir()
+    for name, data in files.items():
+        head, _, tail = name.partition(".")
+        full = f"{int(head):020d}.{tail}" if head.isdigit() else name
+        (directory / full).write_bytes(data)
+    for name, text in checkpoints.items():
+        (folder / name).write_text(text)
+    (found,) = read_log_directories([folder])
+    (partition,) = found.partitions
+    return plan_recovery(found, partition)
+
+
+def short(recovery: Recovery) -> list[tuple[Step, str]]:
+    """Steps with the names of files, leading zeros left out."""
+    return [(action.step, Path(action.file).name.lstrip("0") or "0") for action in recovery.actions]
+
+
+CLEAN = {".kafka_cleanshutdown": ""}
+TEN = b"".join(GOOD[:10])
+MORE = b"".join(GOOD[10:20])
+REST = b"".join(GOOD[20:30])
+
+
+def segments(*parts: bytes) -> dict[str, bytes]:
+    files = {}
+    for number, data in enumerate(parts):
+        base = number * 10
+        files |= {f"{base}.log": data, f"{base}.index": b"", f"{base}.timeindex": b""}
+    return files
+
+
+def test_a_clean_stop_changes_nothing(tmp_path: Path) -> None:
+    bad = b"".join([*GOOD[10:12], BAD, *GOOD[13:20]])
+    recovery = plan(tmp_path, segments(TEN, bad), CLEAN)
+    assert recovery == Recovery([], 0, 20)
+
+
+def test_an_unclean_stop_rebuilds_the_indexes_of_every_segment(tmp_path: Path) -> None:
+    recovery = plan(tmp_path, segments(TEN, MORE), {})
+    assert short(recovery) == [
+        (Step.REBUILD, ".index"),
+        (Step.REBUILD, ".timeindex"),
+        (Step.REBUILD, "10.index"),
+        (Step.REBUILD, "10.timeindex"),
+    ]
+    assert recovery[1:] == (0, 20)
+
+
+def test_recovery_begins_with_the_segment_of_the_recovery_point(tmp_path: Path) -> None:
+    point = {"recovery-point-offset-checkpoint": "0\n1\nt 0 15\n"}
+    recovery = plan(tmp_path, segments(TEN, MORE, REST), point)
+    assert {name for _, name in short(recovery)} == {
+        f"{base}.{kind}" for base in (10, 20) for kind in ("index", "timeindex")
+    }
+
+
+def test_a_bad_batch_cuts_its_segment_and_deletes_the_later_ones(tmp_path: Path) -> None:
+    bad = b"".join([*GOOD[10:12], BAD, *GOOD[13:20]])
+    recovery = plan(tmp_path, segments(TEN, bad, REST), {})
+    (cut,) = (action for action in recovery.actions if action.step is Step.TRUNCATE)
+    assert (Path(cut.file).name, cut.position) == (f"{10:020d}.log", len(b"".join(GOOD[10:12])))
+    deleted = {name for step, name in short(recovery) if step is Step.DELETE}
+    assert deleted == {"20.log", "20.index", "20.timeindex"}
+    assert recovery.log_end_offset == 12
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 100, GOOD[10][:-1], b"x", bytes(11) + b"\x01" + bytes(9)])
+def test_a_tail_that_is_no_batch_is_cut(tmp_path: Path, tail: bytes) -> None:
+    recovery = plan(tmp_path, segments(TEN + tail), {})
+    (cut,) = (action for action in recovery.actions if action.step is Step.TRUNCATE)
+    assert cut.position == len(TEN)
+    assert recovery.log_end_offset == 10
+
+
+def test_a_missing_offset_index_is_rebuilt_even_after_a_clean_stop(tmp_path: Path) -> None:
+    files = segments(TEN, MORE)
+    del files["10.index"]
+    assert short(plan(tmp_path, files, CLEAN)) == [
+        (Step.REBUILD, "10.index"),
+        (Step.REBUILD, "10.timeindex"),
+    ]
+
+
+def test_a_missing_time_index_is_created_empty(tmp_path: Path) -> None:
+    files = segments(TEN)
+    del files["0.timeindex"]
+    assert short(plan(tmp_path, files, CLEAN)) == [(Step.CREATE, ".timeindex")]
+
+
+def test_a_transaction_index_with_a_marker_below_the_base_makes_the_segment_recover(
+    tmp_path: Path,
+) -> None:
+    entry = bytes(2) + b"".join(n.to_bytes(8, "big") for n in (7, 1, 5, 6))
+    recovery = plan(tmp_path, segments(TEN, MORE) | {"10.txnindex": entry}, CLEAN)
+    assert (Step.REBUILD, "10.txnindex") in short(recovery)
+
+
+def test_an_index_without_a_log_is_deleted(tmp_path: Path) -> None:
+    recovery = plan(tmp_path, segments(TEN) | {"5.index": b"", "5.txnindex": b""}, CLEAN)
+    assert short(recovery) == [(Step.DELETE, "5.index"), (Step.DELETE, "5.txnindex")]
+
+
+def test_files_of_an_unfinished_cleaning_or_deletion_are_deleted(tmp_path: Path) -> None:
+    files = segments(TEN, MORE) | {
+        "0.log.deleted": b"",
+        "0.log.cleaned": TEN,
+        "10.log.swap": MORE,
+    }
+    recovery = plan(tmp_path, files, CLEAN)
+    # The swap is not below the smallest cleaned file, so it belongs to a split that did not finish.
+    assert set(short(recovery)) == {
+        (Step.DELETE, ".log.deleted"),
+        (Step.DELETE, ".log.cleaned"),
+        (Step.DELETE, "10.log.swap"),
+    }
+
+
+def test_a_finished_swap_replaces_the_segments_in_its_range(tmp_path: Path) -> None:
+    swapped = TEN + MORE
+    files = segments(TEN, MORE, REST) | {"0.log.swap": swapped, "0.index.swap": b""}
+    recovery = plan(tmp_path, files, CLEAN)
+    deleted = {name for step, name in short(recovery) if step is Step.DELETE}
+    assert deleted == {
+        f"{base}.{kind}" for base in ("", 10) for kind in ("log", "index", "timeindex")
+    }
+    renamed = {name for step, name in short(recovery) if step is Step.RENAME}
+    assert renamed == {".log.swap", ".index.swap"}
+    assert recovery.log_end_offset == 30
+
+
+def test_a_log_that_ends_before_its_start_offset_is_deleted(tmp_path: Path) -> None:
+    start = {"log-start-offset-checkpoint": "0\n1\nt 0 50\n"}
+    recovery = plan(tmp_path, segments(TEN), CLEAN | start)
+    assert {step for step, _ in short(recovery)} == {Step.DELETE, Step.CREATE}
+    assert recovery[1:] == (50, 50)
+
+
+def test_leader_epochs_past_the_end_are_cut(tmp_path: Path) -> None:
+    files = segments(TEN) | {"leader-epoch-checkpoint": b"0\n2\n0 0\n3 40\n"}
+    assert short(plan(tmp_path, files, CLEAN)) == [(Step.REBUILD, "leader-epoch-checkpoint")]
+
+
+def test_stray_and_corrupt_snapshots_are_deleted(tmp_path: Path) -> None:
+    files = segments(TEN, MORE) | {
+        "5.snapshot": SNAPSHOT,
+        "10.snapshot": b"x",
+        "20.snapshot": SNAPSHOT,
+    }
+    assert short(plan(tmp_path, files, CLEAN)) == [
+        (Step.DELETE, "5.snapshot"),
+        (Step.DELETE, "10.snapshot"),
+    ]
+
+
+def test_an_unreadable_checkpoint_counts_as_empty(tmp_path: Path) -> None:
+    bad = {"recovery-point-offset-checkpoint": "nonsense", "log-start-offset-checkpoint": "7\n"}
+    recovery = plan(tmp_path, segments(TEN), bad)
+    assert recovery[1:] == (0, 10)
