@@ -1,6 +1,8 @@
 """We read what brokers write: our source on their directory, Spark's connector on the broker."""
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +19,8 @@ ISOLATION = ("read_uncommitted", "read_committed")
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     """A session with Spark's Kafka connector."""
+    # The workers, and the JVM when it looks for data sources, must find this environment.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     jars = class_path(JAVA / "spark-connector").split(":")[1:]
     session = (
         SparkSession.builder.master("local[2]")
