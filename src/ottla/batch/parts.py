@@ -83,4 +83,5 @@ def _part(
 
 
 def _states_base(batches: Batches) -> Bools:
-    return (batches.magic >= 2) | (codec_ids(batches) == 0)
+    stated: Bools = (batches.magic >= 2) | (codec_ids(batches) == 0)
+    return stated

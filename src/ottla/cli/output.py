@@ -6,8 +6,6 @@ import sys
 from enum import StrEnum
 from typing import Any
 
-from ottla.region import Bytes
-
 
 class Format(StrEnum):
     """How data is printed."""
@@ -37,7 +35,7 @@ def json_line(value: Any) -> bytes:
     return (json_text(value) + "\n").encode("utf-8", "backslashreplace")
 
 
-def write(data: bytes | Bytes) -> None:
+def write(data: bytes | memoryview) -> None:
     """Put bytes on stdout."""
     sys.stdout.buffer.write(data)
 

@@ -46,8 +46,7 @@ def _base64_pairs() -> npt.NDArray[np.uint16]:
     alphabet = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
     codes = _characters(alphabet).astype(np.uint16)
     first, second = np.divmod(np.arange(4096), 64)
-    pairs: npt.NDArray[np.uint16] = codes[first] | codes[second] << 8
-    return pairs
+    return (codes[first] | codes[second] << 8).astype(np.uint16)
 
 
 def _json_escapes() -> Bytes:
@@ -163,7 +162,7 @@ def put_json_text(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> in
 def is_plain(word: np.uint64) -> bool:
     """Whether all eight bytes are printable ASCII."""
     below_space = ~((word | _HIGH_BITS) - _SPACES) & _HIGH_BITS
-    return (word | below_space | ((word & ~_HIGH_BITS) + _ONES)) & _HIGH_BITS == 0
+    return bool((word | below_space | ((word & ~_HIGH_BITS) + _ONES)) & _HIGH_BITS == 0)
 
 
 @inlined

@@ -50,7 +50,7 @@ class Plan(NamedTuple):
 
 
 @inlined
-def record_room(records: RecordColumns, record: int, style: int) -> int:
+def record_room(records: RecordColumns, record: int, style: int) -> np.int64:
     """Bytes that the line of a record takes at most."""
     buffers = records.buffers
     first = buffers.header_bounds[record]
@@ -61,7 +61,9 @@ def record_room(records: RecordColumns, record: int, style: int) -> int:
     data += buffers.value_bounds[record + 1] - buffers.value_bounds[record]
     data *= BASE64_ROOM if style == JSON else ESCAPED_ROOM
     tail = records.tail_bounds[record + 1] - records.tail_bounds[record]
-    return LINE_ROOM + (after - first) * HEADER_ROOM + names * ESCAPED_ROOM + data + tail
+    around = LINE_ROOM + np.int64(after - first) * HEADER_ROOM
+    room: np.int64 = around + names * ESCAPED_ROOM + data + tail
+    return room
 
 
 @inlined
@@ -88,7 +90,7 @@ def put_inserts(out: Bytes, cursor: Int64s, plan: Plan, record: int) -> bool:
 
 
 @inlined
-def has_room(out: Bytes, cursor: Int64s, size: int) -> bool:
+def has_room(out: Bytes, cursor: Int64s, size: int | np.int64) -> bool:
     """Whether a line of this size fits; else note what it needs."""
     if cursor[AT] + size <= out.size:
         return True

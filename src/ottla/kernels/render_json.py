@@ -1,4 +1,4 @@
-"""A batch or record as the JSON object that `ottla dump` prints, up to what the caller closes it with."""
+"""A batch or record as the JSON object that `ottla dump` prints, all but its last key and brace."""
 
 import numpy as np
 

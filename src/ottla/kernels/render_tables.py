@@ -65,7 +65,7 @@ _TYPE_LOG_APPEND_TIME = int(TimestampType.LOG_APPEND_TIME)
 @inlined
 def is_valid(bits: Bytes, index: int) -> bool:
     """Whether a value is there and not null."""
-    return (bits[index >> 3] >> (index & 7)) & 1 != 0
+    return bool((bits[index >> 3] >> (index & 7)) & 1)
 
 
 @inlined

@@ -1,10 +1,11 @@
-"""A batch or record as the line that kafka-dump-log prints (DumpLogSegments), with header values."""
+"""A batch or record as the line that kafka-dump-log prints, and header values (DumpLogSegments)."""
+
+import numpy as np
 
 from ottla.kernels._jit import Bytes, inlined
 from ottla.kernels.characters import (
     phrase,
     put_bytes,
-    put_int,
     put_phrase,
     put_readable,
 )
@@ -139,10 +140,10 @@ def put_record_text(
     at = put_phrase(out, at, _SPACE)
     at = put_timestamp_type(out, at, batches.timestamp_type[row])
     at = put_number(out, at, _COLON, buffers.timestamp[record])
-    key_size = keys[record + 1] - keys[record] if has_key else -1
-    at = put_number(out, at, _KEY_SIZE, key_size)
-    value_size = values[record + 1] - values[record] if has_value else -1
-    at = put_number(out, at, _VALUE_SIZE, value_size)
+    key_size = np.int64(keys[record + 1]) - keys[record]
+    at = put_number(out, at, _KEY_SIZE, key_size if has_key else np.int64(-1))
+    value_size = np.int64(values[record + 1]) - values[record]
+    at = put_number(out, at, _VALUE_SIZE, value_size if has_value else np.int64(-1))
     if batches.stored.magic[row] >= 2:
         at = put_number(out, at, _SEQUENCE, records.sequence[record])
         at = put_headers_text(out, at, records, record)

@@ -10,10 +10,10 @@ def is_same(data: Bytes, start: int, stop: int, wanted: Bytes) -> bool:
     """Whether these bytes are the wanted ones."""
     if stop - start != wanted.size:
         return False
+    differences = 0
     for index in range(wanted.size):
-        if data[start + index] != wanted[index]:
-            return False
-    return True
+        differences += data[start + index] != wanted[index]
+    return differences == 0
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""`ottla dump`: the batches and records of segments, as JSON lines or as kafka-dump-log prints them.
+"""`ottla dump`: the batches and records of segments, as JSON lines or as kafka-dump-log has them.
 
 Numba takes long to import: nothing here needs it, so that `--help` does not wait for it.
 """

@@ -27,8 +27,8 @@ def _say_problem(problem: Problem) -> bytes:
         "exception": "CorruptLogError",
         "message": str(violation),
     }
-    if problem.index is not None:
-        line["index"] = problem.index
+    if problem.record_index is not None:
+        line["index"] = problem.record_index
     if violation.rule.stage == "framing":
         line["resync"] = problem.resync
     row = violation.as_row()

@@ -18,7 +18,7 @@ from ottla.batch.attributes import (
     last_sequences,
     timestamp_types,
 )
-from ottla.batch.decode import Chunk, allocate_bytes, allocate_chunk
+from ottla.batch.decode import Chunk, allocate_chunk
 from ottla.batch.parts import Part
 from ottla.cli.dump.request import Request
 from ottla.cli.dump.style import Problem
@@ -28,7 +28,7 @@ from ottla.internal import decode_record
 from ottla.kernels import render
 from ottla.kernels.render_tables import BatchColumns, RecordColumns
 from ottla.kernels.select import mark_header, mark_key
-from ottla.kernels.tables import Int64s, RecordBuffers, take_batches
+from ottla.kernels.tables import Int64s, RecordBuffers, allocate_bytes, take_batches
 from ottla.log.names import PartitionName
 from ottla.region import Bytes, padded
 
@@ -187,7 +187,7 @@ class LinePrinter:
             if cursor[render.NEEDED] > self.out.size:
                 self.out = np.empty(cursor[render.NEEDED], dtype=np.uint8)
             done = render.render(self.out, cursor, batches, records, plan, self.style.lines)
-            write(self.out[: cursor[render.AT]])
+            write(self.out.data[: cursor[render.AT]])
 
 
 def choose_records(chunk: Chunk | None, request: Request) -> Bools:

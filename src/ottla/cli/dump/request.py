@@ -18,8 +18,8 @@ class HeaderFilter(NamedTuple):
 class Request:
     """How a dump looks and what is in it.
 
-    A record is printed when its key is one of `keys` and it has all of `headers`. `decoder` names the
-    internal topic whose records these are; without it, `decodes` goes by the directory's name.
+    A record is printed when its key is one of `keys` and it has all of `headers`. `decoder` names
+    the internal topic whose records these are; without it, `decodes` goes by the directory's name.
     """
 
     style: Style

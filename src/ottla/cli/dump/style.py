@@ -8,10 +8,10 @@ from ottla.internal import Decoded
 
 
 class Problem(NamedTuple):
-    """A violation; which record of its batch; for bytes that are no batch, where reading goes on."""
+    """A violation, the record of its batch that it is about, and where reading goes on."""
 
     violation: Violation
-    index: int | None = None
+    record_index: int | None = None
     resync: int | None = None
 
 

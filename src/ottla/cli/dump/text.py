@@ -47,7 +47,7 @@ def _say_problem(problem: Problem) -> bytes:
         "size": violation.size,
         "offset": violation.offset,
         "lastOffset": violation.last_offset,
-        "index": problem.index,
+        "index": problem.record_index,
         "found": violation.found,
         "expected": violation.expected,
         "resync": problem.resync,
