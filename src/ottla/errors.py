@@ -97,6 +97,24 @@ class Rule(str, Enum):
     SEQUENCE_IN_ORDER = "sequence-in-order", Stage.APPEND
     COORDINATOR_EPOCH_FENCED = "coordinator-epoch-fenced", Stage.APPEND
     TRANSACTION_STATE = "transaction-state", Stage.APPEND
+    # What a broker refuses whoever wrote it (ottla.rules.append, Kafka's LogValidator).
+    APPEND_BATCHES = "append-batches", Stage.APPEND
+    APPEND_MAGIC = "append-magic", Stage.APPEND
+    APPEND_LEADER_EPOCH = "append-leader-epoch", Stage.APPEND
+    APPEND_BASE_OFFSET = "append-base-offset", Stage.APPEND
+    APPEND_OFFSETS_RISE = "append-offsets-rise", Stage.APPEND
+    APPEND_OFFSET = "append-offset", Stage.APPEND
+    APPEND_BATCH_SIZE = "append-batch-size", Stage.APPEND
+    APPEND_SET_SIZE = "append-set-size", Stage.APPEND
+    APPEND_RECORD_COUNT = "append-record-count", Stage.APPEND
+    APPEND_CONTROL = "append-control", Stage.APPEND
+    APPEND_SEQUENCE = "append-sequence", Stage.APPEND
+    APPEND_FORMAT = "append-format", Stage.APPEND
+    APPEND_CODEC = "append-codec", Stage.APPEND
+    APPEND_RECORD_MAGIC = "append-record-magic", Stage.APPEND
+    APPEND_KEY = "append-key", Stage.APPEND
+    APPEND_TIMESTAMP = "append-timestamp", Stage.APPEND
+    APPEND_TIMESTAMP_TYPE = "append-timestamp-type", Stage.APPEND
     # What a batch can not be built from (ottla.batch.encode, Kafka's MemoryRecordsBuilder).
     RECORD_OFFSETS_RISE = "record-offsets-rise", Stage.APPEND
     RECORD_TIMESTAMP = "record-timestamp", Stage.APPEND
