@@ -26,6 +26,7 @@ test: $(READY) java ## All that needs only Python and Java, below 15 minutes
 
 test-nojit: $(READY) ## The kernels interpreted, so that an index out of bounds raises
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not (spark or $(ELSEWHERE))' $(INTERPRETED)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m hypothesis tests/test_against_naive.py
 
 test-spark: $(READY) java ## The longer tests on Spark
 	$(PYTEST) -m spark_long
