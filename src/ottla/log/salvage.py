@@ -128,11 +128,11 @@ def choose_chain(found: list[Found]) -> list[npt.NDArray[np.bool_]]:
     for its in found:
         usable[[start + row for row in its.broken]] = False
         start += its.batches.position.size
-    usable[np.flatnonzero(usable)[_contradicted(take_batches(batches, usable))]] = False
+    rows = take_batches(batches, usable)
+    weights = rows.size.copy()
+    weights[_contradicted(rows)] = 1
     keep = np.zeros(batches.position.size, dtype=np.bool_)
-    keep[usable] = heaviest_rising(
-        first_offsets(batches)[usable], batches.last_offset[usable], batches.size[usable]
-    )
+    keep[usable] = heaviest_rising(first_offsets(rows), rows.last_offset, weights)
     bounds = np.cumsum([its.batches.position.size for its in found])
     return np.split(keep, bounds[:-1])
 
@@ -158,14 +158,17 @@ def heaviest_rising(first: Int64s, last: Int64s, weights: Int64s) -> npt.NDArray
 
 
 def _contradicted(batches: Batches) -> npt.NDArray[np.intp]:
-    """Rows whose base offset, which no CRC covers, cannot be: without it its neighbours agree."""
-    if batches.position.size < 3:
-        return np.empty(0, dtype=np.intp)
+    """Rows whose base offset, which no CRC covers, cannot be right.
+
+    The batches that touch them on both sides leave room for exactly their records, elsewhere. Such
+    a batch must not outweigh a neighbour.
+    """
     first = first_offsets(batches)
     span = batches.last_offset - first + 1
+    touches = batches.position[1:] == batches.position[:-1] + batches.size[:-1]
     expected = batches.last_offset[:-2] + 1
-    agree = expected + span[1:-1] == first[2:]
-    return np.flatnonzero(agree & (first[1:-1] != expected)) + 1
+    leave_room = touches[:-1] & touches[1:] & (expected + span[1:-1] == first[2:])
+    return np.flatnonzero(leave_room & (first[1:-1] != expected)) + 1
 
 
 def _kept_edges(
