@@ -1,0 +1,173 @@
+"""`ottla groups`: what groups had committed, and how far behind the logs at hand they were."""
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.table import Table
+
+from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.internal.views import VIEWS
+from ottla.jobs.internal_topics import Contents, find_internal_topic, read_current
+from ottla.jobs.positions import find_log_end
+from ottla.log.partition import find_partitions
+from ottla.object_store import DEFAULT_OPTIONS
+
+Row = dict[str, Any]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the command to `ottla`."""
+    parser = subparsers.add_parser("groups", help=summary, description=summary)
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="log directories, or partitions or segments of __consumer_offsets",
+    )
+    parser.add_argument("--group", action="append", help="only this group; may be repeated")
+    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
+    parser.add_argument("--partition", type=int, action="append", help="only this partition")
+    add_format(parser)
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--state", action="store_true", help="the groups and their members instead")
+    shown.add_argument(
+        "--reset-offsets",
+        action="store_true",
+        help="CSV for kafka-consumer-groups --reset-offsets --from-file",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the committed offsets; 1 if some records could not be read."""
+    view = VIEWS["groups" if arguments.state else "group_offsets"]
+    topic = find_internal_topic(arguments.paths, view.topic)
+    contents = read_current(topic, view)
+    rows = contents.rows.to_pylist()
+    chosen = [row for row in rows if not row["error"] and _is_wanted(row, arguments)]
+    if arguments.state:
+        _print_states(chosen, arguments.format)
+    elif arguments.reset_offsets:
+        _print_reset_offsets(chosen)
+    else:
+        _print_offsets(_with_lag(chosen, arguments.paths), arguments.format)
+    flush()
+    return report_problems(view.topic, contents)
+
+
+def report_problems(topic: str, contents: Contents) -> int:
+    """Say on stderr what could not be read; the exit code."""
+    rows = contents.rows.filter(pc.is_valid(contents.rows["error"])).to_pylist()
+    lines = [f"{topic}, offset {row['logOffset']}: {row['error']}" for row in rows]
+    for line in contents.broken + lines:
+        print(f"ottla: {line}", file=sys.stderr)
+    return 1 if contents.broken or lines else 0
+
+
+def _is_wanted(row: Row, arguments: argparse.Namespace) -> bool:
+    if arguments.group and row["group"] not in arguments.group:
+        return False
+    if arguments.state:
+        return True
+    if arguments.topic and row["topic"] not in arguments.topic:
+        return False
+    return not arguments.partition or row["partition"] in arguments.partition
+
+
+def _with_lag(rows: list[Row], paths: list[str]) -> list[Row]:
+    """Add the log end of each partition whose log is here; of several replicas the furthest."""
+    wanted = {(row["topic"], row["partition"]) for row in rows}
+    ends: dict[tuple[str, int], int] = {}
+    for partition in find_partitions(paths):
+        name = partition.name and (partition.name.topic, partition.name.partition)
+        if name in wanted and partition.segments:
+            end = find_log_end(partition, DEFAULT_OPTIONS)
+            ends[name] = max(end, ends.get(name, 0))
+    return [row | _lag(row["offset"], ends.get((row["topic"], row["partition"]))) for row in rows]
+
+
+def _lag(offset: int, end: int | None) -> Row:
+    return {"logEndOffset": end, "lag": None if end is None else end - offset}
+
+
+def _print_offsets(rows: list[Row], style: Format) -> None:
+    if style is Format.JSONL:
+        for row in rows:
+            del row["error"], row["deleted"]
+            write(json_line(row))
+        return
+    names = ("group", "topic", "partition", "offset", "logEndOffset", "lag", "commitTimestamp")
+    titles = ("GROUP", "TOPIC", "PARTITION", "OFFSET", "LOG-END", "LAG", "COMMITTED", "METADATA")
+    print_table(
+        titles,
+        (
+            [*(row[name] for name in names[:-1]), time_text(row[names[-1]]), row["metadata"]]
+            for row in rows
+        ),
+    )
+
+
+def _print_reset_offsets(rows: list[Row]) -> None:
+    # Kafka splits the file at \n and reads each line by itself, always with a group in front
+    # (ConsumerGroupCommand.parseResetPlan takes this form for one group too).
+    lines = csv.writer(sys.stdout, lineterminator="\n")
+    lines.writerows([row["group"], row["topic"], row["partition"], row["offset"]] for row in rows)
+    sys.stdout.flush()
+
+
+def _print_states(rows: list[Row], style: Format) -> None:
+    if style is Format.JSONL:
+        for row in rows:
+            del row["error"], row["deleted"]
+            write(json_line(row))
+        return
+    titles = ("GROUP", "TYPE", "STATE", "PROTOCOL", "EPOCH", "MEMBERS", "LAST RECORD")
+    print_table(
+        titles,
+        (
+            [
+                row["group"],
+                row["type"],
+                row["state"],
+                row["protocol"] or row["protocolType"],
+                row["epoch"],
+                len(row["members"] or ()),
+                time_text(row["logTimestamp"]),
+            ]
+            for row in rows
+        ),
+    )
+
+
+def print_table(titles: tuple[str, ...], rows: Iterator[list[Any]]) -> None:
+    """A table as wide as it must be: to a file nothing is cut off."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+    width = None if sys.stdout.isatty() else 1 << 12
+    Console(file=sys.stdout, width=width, markup=False, highlight=False).print(table)
+
+
+def time_text(timestamp: int | None) -> str | None:
+    """A time in UTC; one that no calendar has stays a number.
+
+    >>> time_text(0), time_text(-1)
+    ('1970-01-01T00:00:00.000Z', None)
+    """
+    if timestamp is None or timestamp < 0:
+        return None
+    try:
+        time = _EPOCH + timedelta(milliseconds=timestamp)
+    except OverflowError:
+        return str(timestamp)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

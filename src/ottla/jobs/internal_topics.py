@@ -1,0 +1,114 @@
+"""Internal topics on disk: their partitions, read as the views of `ottla.internal` want them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.arrow.to_arrow import wanted_flags
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.errors import OptionError
+from ottla.internal.views import RECORD_COLUMNS, View
+from ottla.jobs.logs import find_logs
+from ottla.kernels import gather
+from ottla.log.names import FileName, FileState, Kind
+from ottla.log.partition import Partition, find_partitions
+from ottla.log.segment import Mode, read_records
+from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.options.offsets import parse_subscribe
+from ottla.options.read import ReadOptions
+from ottla.storage import Entry, open_file
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """The partitions of an internal topic."""
+
+    topic: str
+    partitions: tuple[Partition, ...]
+    storage: StorageOptions
+
+
+class Contents(NamedTuple):
+    """The rows of a view, and the text of each violation that was met on the way."""
+
+    rows: pa.Table
+    broken: list[str]
+
+
+def read_current(topic: InternalTopic, view: View) -> Contents:
+    """What the records of all partitions add up to; broken batches are left out."""
+    broken: list[str] = []
+    tables = [
+        view.current(_intact(read_partition(partition, topic.storage), broken))
+        for partition in topic.partitions
+    ]
+    return Contents(pa.concat_tables([view.schema.empty_table(), *tables]), broken)
+
+
+def _intact(batches: Iterable[pa.RecordBatch], broken: list[str]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        corrupt = batch["_corrupt"]
+        if corrupt.null_count == len(batch):
+            yield batch
+        else:
+            broken.extend(corrupt.drop_null().to_pylist())
+            yield batch.filter(pc.is_null(corrupt))
+
+
+def find_internal_topic(
+    paths: Sequence[str], topic: str, storage: StorageOptions = DEFAULT_OPTIONS
+) -> InternalTopic:
+    """The partitions of a topic below the paths, or files that are taken to be its records."""
+    options = ReadOptions(tuple(paths), subscription=parse_subscribe(topic), storage=storage)
+    partitions = [log.partition for log in find_logs(options)]
+    if not partitions:
+        found = find_partitions(paths, storage)
+        partitions = [one for one in found if one.name is None and (one.segments or one.named)]
+    if not partitions:
+        raise OptionError(f"there is no partition of {topic} in {', '.join(paths)}")
+    return InternalTopic(topic, tuple(partitions), storage)
+
+
+def read_partition(
+    partition: Partition, storage: StorageOptions = DEFAULT_OPTIONS
+) -> Iterator[pa.RecordBatch]:
+    """All records in order, control records and broken batches (`_corrupt`) too.
+
+    Where there is a metadata snapshot the newest comes first, and of the log what follows it.
+    """
+    snapshot = newest_snapshot(partition)
+    first = 0
+    if snapshot is not None:
+        first = snapshot[0].offset
+        yield from _read_file(snapshot[1], storage)
+    for number, segment in enumerate(partition.segments):
+        following = partition.next_base_offset(number)
+        if following is not None and following <= first:
+            continue
+        for batch in _read_file(segment.log, storage):
+            if first == 0 or batch.num_rows == 0:
+                yield batch
+            else:
+                wanted = pc.fill_null(pc.greater_equal(batch["offset"], first), True)
+                yield batch.filter(wanted)
+
+
+def newest_snapshot(partition: Partition) -> tuple[FileName, Entry] | None:
+    """The metadata snapshot with the highest end offset and epoch that was finished."""
+    finished = [
+        (name, entry)
+        for name, entry in partition.named
+        if name.kind is Kind.METADATA_SNAPSHOT and name.state is FileState.LIVE
+    ]
+    return max(finished, key=lambda pair: (pair[0].offset, pair[0].epoch or 0), default=None)
+
+
+def _read_file(entry: Entry, storage: StorageOptions) -> Iterator[pa.RecordBatch]:
+    wanted = wanted_flags(RECORD_COLUMNS) | gather.CONTROL
+    with open_file(entry, storage) as file:
+        yield from read_records(
+            file, RECORD_COLUMNS, wanted, Mode.PERMISSIVE, DEFAULT_MAX_BATCH_BYTES
+        )
