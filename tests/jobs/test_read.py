@@ -94,7 +94,7 @@ def test_committed_rows_are_the_same_for_every_cut(
 
 def test_a_smaller_split_makes_more_tasks(logs: Path, topic: list[Written]) -> None:
     counts = [len(plan_tasks(options(logs, splitbytes=size))) for size in ("1k", "4k", "64m")]
-    assert counts[0] > counts[1] > counts[2] == 3
+    assert counts[0] > counts[1] > counts[2] == 1
 
 
 def test_as_many_tasks_as_wanted_are_made(logs: Path, topic: list[Written]) -> None:
@@ -338,7 +338,7 @@ def test_topics_are_chosen(tmp_path: Path, given: dict[str, str], expected: set[
 
 def test_a_topic_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
     write_partition(tmp_path / "orders-0", seed=4, segments=1, batches=1)
-    with pytest.raises(OptionError, match="no topic order in .*; there are orders"):
+    with pytest.raises(OptionError, match=r"no topic order in .*; there are orders"):
         read(tmp_path, subscribe="order")
 
 

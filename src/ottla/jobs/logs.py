@@ -155,8 +155,8 @@ def resolve_bounds(
 
     A limit that nobody set stays None: bytes are then read to their end whatever their offsets say.
     """
-    _check_named(logs, options.starting, "starting")
-    _check_named(logs, options.ending, "ending")
+    check_named(logs, options.starting, "starting")
+    check_named(logs, options.ending, "ending")
     bounds, stables = [], []
     for log in logs:
         stable = None
@@ -176,7 +176,7 @@ def resolve_bounds(
     return bounds, stables
 
 
-def _check_named(logs: Sequence[Log], limit: Limit | None, which: str) -> None:
+def check_named(logs: Sequence[Log], limit: Limit | None, which: str) -> None:
     """A limit in JSON names exactly the partitions that are read, as the connector demands."""
     if not isinstance(limit, Offsets | Timestamps):
         return

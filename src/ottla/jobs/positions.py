@@ -116,6 +116,19 @@ def _walk_apart(file: File, every: int) -> Iterator[int]:
             wanted = position + every
 
 
+def find_offset_past(
+    segment: Segment, start: int, position: int, storage: StorageOptions
+) -> int | None:
+    """The offset after the first batch, from `start` on, that ends at or past a position."""
+    with open_file(segment.log, storage) as file:
+        for headers in walk_file(file, start=start):
+            ends = headers.batches.position + headers.batches.size
+            reaching = np.flatnonzero(ends >= position)
+            if reaching.size:
+                return int(headers.batches.last_offset[reaching[0]]) + 1
+    return None
+
+
 def find_log_end(partition: Partition, storage: StorageOptions) -> int:
     """The offset after the last batch that is whole (the log end offset).
 

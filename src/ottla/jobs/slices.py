@@ -1,7 +1,8 @@
 """Slices: whole batches of one segment, and tasks made of them by bytes or by offsets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ottla.jobs.logs import (
     EVERYTHING,
@@ -44,36 +45,58 @@ class Slice:
 
 Task = tuple[Slice, ...]
 
+# What opening a file costs, in bytes that could be read instead (spark.sql.files.openCostInBytes).
+_OPEN_COST: Final = 4 << 20
+
 
 def plan_tasks(options: ReadOptions) -> list[Task]:
-    """What a batch query reads, cut into tasks; a task never mixes partitions."""
+    """What a batch query reads, cut into tasks."""
     logs = find_logs(options)
     require_topics(logs, options)
     bounds, stables = resolve_bounds(logs, options)
-    if options.min_partitions is None and options.max_records_per_partition is None:
-        return [
-            task
-            for log, its_bounds, stable in zip(logs, bounds, stables, strict=True)
-            for task in cut_by_bytes(log, its_bounds, stable, options)
-        ]
-    return _cut_by_offsets(logs, bounds, stables, options)
+    return cut_tasks(logs, bounds, stables, options)
 
 
-def cut_by_bytes(
+def cut_tasks(
+    logs: Sequence[Log],
+    bounds: Sequence[Bounds],
+    stables: Sequence[Stable | None],
+    options: ReadOptions,
+) -> list[Task]:
+    """Logs within their bounds as tasks: by bytes, or by offsets when their number is asked for."""
+    if options.min_partitions is not None or options.max_records_per_partition is not None:
+        return _cut_by_offsets(logs, bounds, stables, options)
+    slices = [
+        part
+        for log, its_bounds, stable in zip(logs, bounds, stables, strict=True)
+        for part in _cut_by_bytes(log, its_bounds, stable, options)
+    ]
+    return _pack(slices, options.split_bytes)
+
+
+def _cut_by_bytes(
     log: Log, bounds: Bounds, stable: Stable | None, options: ReadOptions
-) -> Iterator[Task]:
-    """Tasks of about `splitBytes`: large segments are cut, small ones share a task."""
+) -> Iterator[Slice]:
+    """Slices of at most about `splitBytes`."""
     every = options.split_bytes
-    task: list[Slice] = []
     for segment, whole in find_slices(log, bounds, stable, options.storage):
         cuts = find_batch_starts(segment, every, options.storage) if whole.size > every else []
-        for part in _cut(whole, cuts):
-            if task and sum(one.size for one in task) + part.size > every:
-                yield tuple(task)
-                task = []
-            task.append(part)
-    if task:
-        yield tuple(task)
+        yield from _cut(whole, cuts)
+
+
+def _pack(slices: Iterable[Slice], split_bytes: int) -> list[Task]:
+    """Tasks of about `split_bytes`: a task costs Spark more than a small segment costs to read."""
+    cost = min(_OPEN_COST, split_bytes // 16)
+    tasks: list[list[Slice]] = []
+    room = 0
+    for part in slices:
+        needed = part.size + cost
+        if not tasks or needed > room:
+            tasks.append([])
+            room = split_bytes + cost
+        tasks[-1].append(part)
+        room -= needed
+    return [tuple(task) for task in tasks]
 
 
 def find_slices(
@@ -116,7 +139,10 @@ def _cut_by_offsets(
     stables: Sequence[Stable | None],
     options: ReadOptions,
 ) -> list[Task]:
-    """Tasks by the connector's rule on offset ranges, each moved to the next batch boundary."""
+    """Tasks by the connector's rule on offset ranges, each moved to the next batch boundary.
+
+    A task never mixes partitions; it may hold one batch more than `maxRecordsPerPartition` allows.
+    """
     keys = [TopicPartition(log.partition.path, 0) for log in logs]  # every directory has one
     ranges = [
         _range(key, log, its_bounds, options)

@@ -1,0 +1,52 @@
+"""PySpark's worker daemon with the kernels loaded before it forks, so that no worker loads them.
+
+Set `spark.python.daemon.module` to `ottla.spark.daemon`. Only imports and compiled code are
+prepared: threads and open files would not survive the fork.
+"""
+
+import numpy as np
+from pyspark.daemon import manager
+
+import ottla.spark.reader  # noqa: F401  so that workers find it in the process already
+from ottla.batch.decode import Decoder
+from ottla.format.attributes import Codec
+from ottla.format.layout import BATCH_V2, LOG_OVERHEAD
+from ottla.kernels import gather
+from ottla.log.segment import read_windows
+from ottla.log.transaction_index import aborted_transactions
+from ottla.region import Bytes
+from ottla.rules.transactions import aborted_mask
+from ottla.storage import File
+
+
+class _Memory:
+    """The bytes of a file that is not on a disk."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = np.frombuffer(data, dtype=np.uint8)
+
+    def read(self, target: Bytes, position: int) -> int:
+        found = self.data[position : position + target.size]
+        target[: found.size] = found
+        return found.size
+
+    def close(self) -> None:
+        return
+
+
+def load_kernels() -> None:
+    """Run each kernel of the decoder once, on a compressed batch that is empty and broken."""
+    batch = np.zeros(1, dtype=BATCH_V2)
+    batch["magic"] = 2
+    batch["length"] = BATCH_V2.itemsize - LOG_OVERHEAD
+    batch["attributes"] = Codec.GZIP
+    batch["count"] = 1
+    decoder = Decoder(gather.KEYS | gather.VALUES | gather.HEADERS, check_crcs=False)
+    for window in read_windows(File("memory", batch.nbytes, _Memory(batch.tobytes()))):
+        list(decoder.decode(window.region, window.batches))
+        aborted_mask(window.batches, aborted_transactions([]))
+
+
+if __name__ == "__main__":
+    load_kernels()
+    manager()

@@ -1,0 +1,38 @@
+"""`ottla.read_log`: the source for those who would rather call a function."""
+
+import json
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ottla.options.read import parse_read_options
+from ottla.spark import register
+from ottla.spark.schema import choose_columns
+
+Option = str | bool | int | dict[str, object]
+
+
+def read_log(
+    path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    spark: SparkSession | None = None,
+    **options: Option,
+) -> DataFrame:
+    """Logs below `path` as a DataFrame; options are those of `format("kafka-log")`.
+
+    `columns` leaves the others undecoded, which Spark can not ask a Python source for by itself.
+    """
+    session = spark or SparkSession.active()
+    register(session)
+    texts = {name: _text(value) for name, value in options.items()}
+    reader = session.read.format("kafka-log").options(**texts)
+    if columns is not None:
+        reader = reader.schema(choose_columns(columns, parse_read_options(texts | {"path": path})))
+    return reader.load(path)
+
+
+def _text(value: Option) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, dict) else str(value)

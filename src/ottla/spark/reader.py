@@ -1,0 +1,73 @@
+"""The batch reader: tasks of slices out, Arrow batches back."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from ottla.errors import CorruptLogError
+from ottla.jobs.read import read_headers, read_slice, read_violations
+from ottla.jobs.slices import Slice, Task, plan_tasks
+from ottla.log.segment import Mode
+from ottla.options.read import ReadOptions, View
+from ottla.spark.rows import core_columns, corrupt_rows, to_spark, violation_rows
+from ottla.spark.schema import arrow_schema, check_schema
+
+
+class LogReadError(Exception):
+    """A record that was asked for can not be read; says where it is and what can be done."""
+
+
+class KafkaLogReader(DataSourceReader):
+    """Tasks are planned at the first action and reused by every later one."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        check_schema(schema, options)
+        self.options = options
+        self.target = arrow_schema(schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(task) for task in plan_tasks(self.options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_task(partition.value, self.options, self.target)
+
+
+def read_task(
+    task: Task | None, options: ReadOptions, target: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a task; Spark makes a task of None when there is nothing to read."""
+    for part in task or ():
+        try:
+            yield from _VIEWS[options.view](part, options, target)
+        except CorruptLogError as error:
+            raise LogReadError(f"{error.violation}. {_ADVICE}") from None
+
+
+_ADVICE = (
+    "To leave broken batches out set option mode=DROPMALFORMED, to see them as rows mode=PERMISSIVE"
+    " or view=violations; `ottla salvage` writes a repaired copy"
+)
+
+
+def _records(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for reading in read_slice(part, core_columns(target), options):
+        if reading.records is not None and reading.records.num_rows:
+            yield to_spark(reading.records, part, target)
+        if reading.violations and options.mode is Mode.PERMISSIVE:
+            yield corrupt_rows(reading.violations, target)
+
+
+def _batches(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for headers in read_headers(part, options):
+        yield to_spark(headers, part, target)
+
+
+def _violations(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    found = list(read_violations(part, options))
+    if found:
+        yield violation_rows(found, target)
+
+
+_VIEWS = {View.RECORDS: _records, View.BATCHES: _batches, View.VIOLATIONS: _violations}

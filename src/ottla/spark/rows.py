@@ -1,0 +1,74 @@
+"""Arrow batches of the core, as Spark demands them: column by column, cast once, no row touched."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.errors import Violation
+from ottla.format.attributes import CODEC_NAMES
+from ottla.jobs.slices import Slice
+from ottla.spark.schema import CORRUPT
+
+# These do not come from records: they are the same for the whole slice.
+_OF_SLICE: Final[dict[str, Callable[[Slice], str | int | None]]] = {
+    "topic": lambda part: part.name.topic if part.name else None,
+    "partition": lambda part: part.name.partition if part.name else None,
+    "file": lambda part: part.log.path,
+}
+
+
+def core_columns(target: pa.Schema) -> list[str]:
+    """What must be decoded for these columns; an offset is needed to count rows."""
+    wanted = [name for name in target.names if name not in _OF_SLICE and name != CORRUPT]
+    return wanted or ["offset"]
+
+
+def to_spark(records: pa.RecordBatch, part: Slice, target: pa.Schema) -> pa.RecordBatch:
+    """A batch of records, or of batch headers, with the columns of `target`."""
+    arrays = [_column(field, records, part) for field in target]
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _column(field: pa.Field, records: pa.RecordBatch, part: Slice) -> pa.Array:
+    if field.name in _OF_SLICE:
+        constant = pa.scalar(_OF_SLICE[field.name](part), field.type)
+        return pa.repeat(constant, records.num_rows)
+    if field.name == CORRUPT:
+        return pa.nulls(records.num_rows, field.type)
+    column = records.column(field.name)
+    if pa.types.is_timestamp(field.type):
+        return pc.multiply(column, 1000).view(field.type)
+    if pa.types.is_list(field.type):
+        return _headers(column, field.type)
+    if field.name == "codec" and pa.types.is_integer(column.type):
+        return _codec_names().take(column)
+    return column
+
+
+def _codec_names() -> pa.Array:
+    return pa.array([CODEC_NAMES[code] for code in sorted(CODEC_NAMES)], pa.string())
+
+
+def _headers(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """The connector gives NULL for a record without headers, never an empty array."""
+    empty = pc.equal(pc.list_value_length(column), 0)
+    keys, values = column.values.flatten()
+    structs = pa.StructArray.from_arrays([keys, values], fields=list(target.value_type))
+    return pa.ListArray.from_arrays(column.offsets, structs, type=target, mask=empty)
+
+
+def corrupt_rows(violations: Sequence[Violation], target: pa.Schema) -> pa.RecordBatch:
+    """A row for each violation, null but for what it says."""
+    texts = pa.array([str(violation) for violation in violations], pa.string())
+    arrays = [
+        texts if field.name == CORRUPT else pa.nulls(len(violations), field.type)
+        for field in target
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def violation_rows(violations: Sequence[Violation], target: pa.Schema) -> pa.RecordBatch:
+    """A row for each violation."""
+    return pa.RecordBatch.from_pylist([violation.as_row() for violation in violations], target)

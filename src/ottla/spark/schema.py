@@ -1,0 +1,133 @@
+"""Spark's view of the columns: those of its Kafka connector, then ours."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from ottla.arrow.schema import BATCH_SCHEMA
+from ottla.errors import OptionError
+from ottla.log.segment import Mode
+from ottla.options.read import ReadOptions, View
+
+CORRUPT: Final = "_corrupt"
+
+HEADERS: Final = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+# KafkaRecordToRowConverter.kafkaSchema: the order is fixed and everything is nullable.
+CONNECTOR_FIELDS: Final = (
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+)
+HEADERS_FIELD: Final = StructField("headers", HEADERS)
+BATCH_FIELDS: Final = (
+    StructField("file", StringType()),
+    StructField("position", LongType()),
+    StructField("magic", IntegerType()),
+    StructField("codec", StringType()),
+    StructField("baseOffset", LongType()),
+    StructField("partitionLeaderEpoch", IntegerType()),
+    StructField("producerId", LongType()),
+    StructField("producerEpoch", IntegerType()),
+    StructField("sequence", IntegerType()),
+    StructField("isTransactional", BooleanType()),
+)
+CORRUPT_FIELD: Final = StructField(CORRUPT, StringType())
+
+_PLACE: Final = (
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("file", StringType()),
+)
+BATCHES_SCHEMA: Final = StructType(
+    [
+        *_PLACE,
+        *(StructField(field.name, field.dataType) for field in from_arrow_schema(BATCH_SCHEMA)),
+    ]
+)
+VIOLATIONS_SCHEMA: Final = StructType(
+    [
+        StructField("rule", StringType()),
+        StructField("severity", StringType()),
+        StructField("stage", StringType()),
+        *_PLACE,
+        StructField("position", LongType()),
+        StructField("size", LongType()),
+        StructField("offset", LongType()),
+        StructField("lastOffset", LongType()),
+        StructField("found", StringType()),
+        StructField("expected", StringType()),
+        StructField("detail", StringType()),
+    ]
+)
+
+
+def schema_of(options: ReadOptions) -> StructType:
+    """The columns that a query gets when it does not choose."""
+    if options.view is View.BATCHES:
+        return BATCHES_SCHEMA
+    if options.view is View.VIOLATIONS:
+        return VIOLATIONS_SCHEMA
+    fields = list(CONNECTOR_FIELDS)
+    fields += [HEADERS_FIELD] if options.include_headers else []
+    fields += BATCH_FIELDS if options.include_batch_columns else []
+    return StructType(fields + ([CORRUPT_FIELD] if options.mode is Mode.PERMISSIVE else []))
+
+
+def _columns_of(options: ReadOptions) -> dict[str, StructField]:
+    """All columns that `.schema(...)` may choose from."""
+    if options.view is not View.RECORDS:
+        return {field.name: field for field in schema_of(options)}
+    corrupt = (CORRUPT_FIELD,) if options.mode is Mode.PERMISSIVE else ()
+    fields = (*CONNECTOR_FIELDS, HEADERS_FIELD, *BATCH_FIELDS, *corrupt)
+    return {field.name: field for field in fields}
+
+
+def choose_columns(names: Sequence[str], options: ReadOptions) -> StructType:
+    """The schema of some columns, in the order given."""
+    columns = _columns_of(options)
+    return StructType(
+        [columns[name] if name in columns else _missing(name, columns) for name in names]
+    )
+
+
+def _missing(name: str, columns: Mapping[str, StructField]) -> NoReturn:
+    close = difflib.get_close_matches(name, columns, n=1)
+    meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(columns)}"
+    raise OptionError(f"schema: no column {name}; {meant}")
+
+
+def check_schema(chosen: StructType, options: ReadOptions) -> None:
+    """Refuse a user's schema that names what is not there; Spark itself passes on anything."""
+    columns = _columns_of(options)
+    for field in chosen:
+        known = columns[field.name] if field.name in columns else _missing(field.name, columns)
+        if field.dataType != known.dataType:
+            found, expected = field.dataType.simpleString(), known.dataType.simpleString()
+            raise OptionError(f"schema: column {field.name} is {expected}, not {found}")
+        if not field.nullable:
+            raise OptionError(f"schema: column {field.name} must be nullable")
+
+
+def arrow_schema(chosen: StructType) -> pa.Schema:
+    """The Arrow schema that Spark demands of every batch, to the letter."""
+    return to_arrow_schema(chosen, timezone="UTC")
