@@ -10,11 +10,12 @@ from ottla.batch.new_batch import NewBatch
 from ottla.batch.records import take_records
 from ottla.format.attributes import CONTROL, TRANSACTIONAL, Codec, TimestampType
 from ottla.format.sentinels import NO_TIMESTAMP
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 
 
 def header_of(batches: Batches, row: int, delete_horizon: int = NO_TIMESTAMP) -> NewBatch:
     """What a writer would choose to get the header of this batch again."""
+    batches, row = take_batches(batches, slice(row, row + 1)), 0
     magic = int(batches.magic[row])
     timestamp_type = int(timestamp_types(batches)[row])
     append_time = timestamp_type == TimestampType.LOG_APPEND_TIME

@@ -1,23 +1,43 @@
-"""Take rows of a record table, and put tables one after another."""
+"""Record tables as wholes: all records of a window, chosen rows, tables one after another."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ottla.batch.decode import Chunk
+from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.rows import pack_rows
 from ottla.kernels.compaction import Bools, Bounds, take_bytes
-from ottla.kernels.tables import Int64s, RecordBuffers
-from ottla.region import PADDING, Bytes
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers
+from ottla.region import PADDING, Bytes, Region
 
 
-def whole_records(chunk: Chunk) -> RecordBuffers:
+class Decoded(NamedTuple):
+    """All records of a window; rows[b] of them are of batch b, none of a broken one."""
+
+    records: RecordBuffers
+    rows: Int64s
+
+
+def decode_whole(decoder: Decoder, region: Region, batches: Batches) -> Decoded:
+    """All records of a window at once, also of a batch that fills several chunks.
+
+    What was broken is in `decoder.broken`.
+    """
+    chunks = list(decoder.decode(region, batches))
+    rest = decoder.flush()
+    chunks += [rest] if rest is not None else []
+    rows = np.zeros(batches.position.size, dtype=np.int64)
+    for chunk in chunks:
+        for piece, counts in chunk.pieces:
+            rows[np.searchsorted(batches.position, piece.position)] += counts
+    return Decoded(concat_records([_whole(chunk) for chunk in chunks]), rows)
+
+
+def _whole(chunk: Chunk) -> RecordBuffers:
     """A chunk's records as a table that is exactly as long as it has rows."""
-    return _cut(chunk.buffers, chunk.count, chunk.header_count)
-
-
-def _cut(records: RecordBuffers, count: int, header_count: int) -> RecordBuffers:
+    records, count, header_count = chunk.buffers, chunk.count, chunk.header_count
     return records._replace(
         offset=records.offset[:count],
         timestamp=records.timestamp[:count],

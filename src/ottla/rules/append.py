@@ -13,7 +13,7 @@ from ottla.batch.attributes import Bools, is_control, is_transactional
 from ottla.batch.decode import Decoder
 from ottla.batch.encode import encode_batches
 from ottla.batch.new_batch import NewBatch
-from ottla.batch.records import concat_records, unpack_bits, whole_records
+from ottla.batch.records import decode_whole, unpack_bits
 from ottla.batch.restamp import set_leader_epoch
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.attributes import Codec, TimestampType
@@ -188,14 +188,7 @@ def _validate(
 ) -> tuple[RecordBuffers, Int64s, tuple[Violation, ...]]:
     """All records, how many each batch has, and what the first bad batch did wrong."""
     decoder = Decoder(wanted)
-    chunks = list(decoder.decode(region, batches))
-    rest = decoder.flush()
-    chunks += [rest] if rest is not None else []
-    rows = np.zeros(batches.position.size, dtype=np.int64)
-    for chunk in chunks:
-        for piece, counts in chunk.pieces:
-            rows[np.searchsorted(batches.position, piece.position)] += counts
-    records = concat_records([whole_records(chunk) for chunk in chunks])
+    records, rows = decode_whole(decoder, region, batches)
     broken = {each.row: each.violation for each in reversed(decoder.broken)}
     differs = np.zeros(records.offset.size, dtype=np.bool_)
     mark_other_magic(decoder.arena.data, batches, decoder.payloads, differs)

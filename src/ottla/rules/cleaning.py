@@ -1,7 +1,6 @@
 """A round of cleaning on bytes: windows of a log in, the bytes that stay out.
 
-Both passes need all records of a batch at once, so one that fills several chunks is put together
-again; everything else is the decisions of `ottla.rules.compaction`.
+The decisions are those of `ottla.rules.compaction`; here they are applied.
 """
 
 from collections.abc import Iterator
@@ -9,9 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Chunk, Decoder
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.rebuild import rebuild, rebuild_empty
-from ottla.batch.records import concat_records, unpack_bits, whole_records
+from ottla.batch.records import Decoded, decode_whole, unpack_bits
 from ottla.errors import CorruptLogError
 from ottla.kernels import gather
 from ottla.kernels.producers import Markers
@@ -20,13 +19,6 @@ from ottla.region import Region
 from ottla.rules.compaction import Cleaner, Entries, Judged, KeyOffsets, Outcome, learn
 
 _ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS | gather.CONTROL
-
-
-class Decoded(NamedTuple):
-    """All records of a window; rows[b] of them are of batch b."""
-
-    records: RecordBuffers
-    rows: Int64s
 
 
 class Cleaned(NamedTuple):
@@ -43,21 +35,10 @@ def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
 
 def decode_window(decoder: Decoder, region: Region, batches: Batches) -> Decoded:
     """All records of a window; a broken batch raises, because dropping it would lose data."""
-    chunks = [*decoder.decode(region, batches), *_rest(decoder)]
+    decoded = decode_whole(decoder, region, batches)
     if decoder.broken:
         raise CorruptLogError(decoder.broken[0].violation)
-    rows = np.zeros(batches.position.size, dtype=np.int64)
-    for chunk in chunks:
-        for piece, counts in chunk.pieces:
-            rows[np.searchsorted(batches.position, piece.position)] += counts
-    tables = [whole_records(chunk) for chunk in chunks]
-    return Decoded(concat_records(tables), rows)
-
-
-def _rest(decoder: Decoder) -> Iterator[Chunk]:
-    chunk = decoder.flush()
-    if chunk is not None:
-        yield chunk
+    return decoded
 
 
 def learn_window(

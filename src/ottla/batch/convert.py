@@ -1,0 +1,221 @@
+"""Stored batches in another magic or codec: what is derived, what is lost, what is refused.
+
+Offsets and their gaps always survive. Downwards Kafka drops what an old format has no place for
+(AbstractRecords.downConvert); here each kind of loss needs the caller's word. A batch that is
+already as wanted is copied byte for byte. Nobody decides here what a transaction means: give only
+batches that should be read, since without markers aborted ones look like the others.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ottla.batch.attributes import (
+    Bools,
+    codec_ids,
+    has_delete_horizon,
+    is_control,
+    timestamp_types,
+)
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.batch.encode import encode, encode_batches, split
+from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
+from ottla.batch.rebuild import header_of
+from ottla.batch.records import decode_whole, take_records
+from ottla.errors import CorruptLogError, OptionError
+from ottla.format.attributes import Codec, TimestampType
+from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
+from ottla.kernels import gather
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.region import Region
+
+DEFAULT_BATCH_BYTES: Final = 16384  # batch.size of a producer
+
+_ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS
+
+
+class Loss(StrEnum):
+    """What an older format has no place for."""
+
+    TIMESTAMPS = "timestamps"  # magic 0
+    HEADERS = "headers"
+    PRODUCER_STATE = "producer-state"  # ids, epochs, sequences, transactions, empty batches
+    CONTROL_RECORDS = "control-records"
+    LEADER_EPOCHS = "leader-epochs"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What is wanted; None keeps what each batch has. `allowed` names what may be lost.
+
+    Messages without a wrapper are put together into batches of about `batch_bytes`.
+    """
+
+    magic: int | None = None
+    codec: Codec | None = None
+    level: int | None = None
+    allowed: frozenset[Loss] = frozenset()
+    batch_bytes: int = DEFAULT_BATCH_BYTES
+
+    def __post_init__(self) -> None:
+        legacy = self.magic is not None and self.magic < CURRENT_MAGIC
+        if legacy and self.codec == Codec.ZSTD:
+            raise OptionError(f"magic {self.magic} has no zstd: choose another codec")
+
+
+class Converted(NamedTuple):
+    """The bytes of a window's batches as wanted, and what became of how many."""
+
+    data: bytes
+    copied: int
+    converted: int
+    dropped: int
+
+
+def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
+    """A decoder that gives what conversion needs."""
+    return Decoder(_ALL, max_batch_bytes=max_batch_bytes)
+
+
+def convert(
+    decoder: Decoder, region: Region, batches: Batches, conversion: Conversion
+) -> Converted:
+    """Convert the batches of a window; a broken one raises, as does a loss nobody allowed."""
+    magic, codec = _wanted(batches, conversion)
+    control = is_control(batches)
+    empty = (batches.magic >= CURRENT_MAGIC) & (batches.count == 0)
+    same = (magic == batches.magic) & ((codec == codec_ids(batches)) | control | empty)
+    dropped = ~same & (control | empty)
+    records, rows = decode_whole(decoder, region, batches)
+    if decoder.broken:
+        raise CorruptLogError(decoder.broken[0].violation)
+    _check_losses(batches, magic, rows, records, conversion)
+    parts = _write(region, batches, same, dropped, magic, codec, rows, records, conversion)
+    data = b"".join(parts)
+    copied, gone = int(same.sum()), int(dropped.sum())
+    return Converted(data, copied, rows.size - copied - gone, gone)
+
+
+def _wanted(batches: Batches, conversion: Conversion) -> tuple[Int64s, Int64s]:
+    """The magic and codec that each batch shall have."""
+    magic = (
+        batches.magic if conversion.magic is None else np.full_like(batches.magic, conversion.magic)
+    )
+    codecs = codec_ids(batches)
+    codec = codecs if conversion.codec is None else np.full_like(codecs, conversion.codec)
+    bad = (codec == Codec.ZSTD) & (magic < CURRENT_MAGIC)
+    if bad.any():
+        offset = int(batches.last_offset[np.flatnonzero(bad)[0]])
+        raise OptionError(f"offset {offset}: magic 0 and 1 have no zstd: choose another codec")
+    return magic, codec
+
+
+def _check_losses(
+    batches: Batches, magic: Int64s, rows: Int64s, records: RecordBuffers, conversion: Conversion
+) -> None:
+    down = (magic < CURRENT_MAGIC) & (batches.magic >= CURRENT_MAGIC)
+    has_headers = np.diff(records.header_bounds) > 0
+    known_time = records.timestamp != NO_TIMESTAMP
+    control = is_control(batches)
+    losses: dict[Loss, Bools] = {
+        Loss.HEADERS: down & _any_by_batch(has_headers, rows),
+        Loss.PRODUCER_STATE: down & (batches.producer_id > NO_PRODUCER_ID) & ~control,
+        Loss.CONTROL_RECORDS: down & control,
+        Loss.LEADER_EPOCHS: down & (batches.partition_leader_epoch >= 0),
+        Loss.TIMESTAMPS: (magic == 0) & (batches.magic > 0) & _any_by_batch(known_time, rows),
+    }
+    for loss, where in losses.items():
+        if loss not in conversion.allowed and where.any():
+            offset = int(batches.last_offset[np.flatnonzero(where)[0]])
+            raise OptionError(
+                f"{loss} would be lost, first in the batch with last offset {offset}:"
+                f" allow it, or keep magic {CURRENT_MAGIC}"
+            )
+
+
+def _any_by_batch(flags: Bools, rows: Int64s) -> Bools:
+    """Whether any record of a batch has the flag."""
+    found = np.zeros(rows.size, dtype=np.bool_)
+    found[np.repeat(np.arange(rows.size), rows)[flags]] = True
+    return found
+
+
+def _write(
+    region: Region,
+    batches: Batches,
+    same: Bools,
+    dropped: Bools,
+    magic: Int64s,
+    codec: Int64s,
+    rows: Int64s,
+    records: RecordBuffers,
+    conversion: Conversion,
+) -> Iterator[bytes | memoryview]:
+    """Batch by batch, but messages without a wrapper in runs."""
+    first = np.cumsum(rows) - rows
+    kinds = timestamp_types(batches)
+    plain = (batches.magic < CURRENT_MAGIC) & (codec_ids(batches) == Codec.NONE) & ~same
+    at = 0
+    while at < rows.size:
+        stop = at + 1
+        if same[at]:
+            begin = int(batches.position[at]) - region.position
+            yield region.data[begin : begin + int(batches.size[at])].data
+        elif not dropped[at]:
+            if plain[at]:
+                stop = _end_of_run(batches, kinds, plain, at)
+            its = np.arange(first[at], first[stop - 1] + rows[stop - 1])
+            new = _new_batch(batches, at, int(magic[at]), int(codec[at]), conversion)
+            left = take_records(records, its)
+            if int(magic[at]) < CURRENT_MAGIC:
+                left = _without_headers(left)
+            yield _encode_run(left, new, conversion) if plain[at] else encode(left, new)
+        at = stop
+
+
+def _end_of_run(batches: Batches, kinds: Int64s, plain: Bools, first: int) -> int:
+    """Messages that can be in one batch: append time is one for all of a batch."""
+    append_time = kinds[first] == TimestampType.LOG_APPEND_TIME
+    stop = first + 1
+    while (
+        stop < plain.size
+        and plain[stop]
+        and batches.magic[stop] == batches.magic[first]
+        and kinds[stop] == kinds[first]
+        and not (append_time and batches.max_timestamp[stop] != batches.max_timestamp[first])
+        and batches.last_offset[stop] > batches.last_offset[stop - 1]
+    ):
+        stop += 1
+    return stop
+
+
+def _encode_run(records: RecordBuffers, new: NewBatch, conversion: Conversion) -> bytes:
+    bounds = split(records, new, conversion.batch_bytes)
+    return encode_batches(records, bounds, replace(new, base_offset=None)).data.tobytes()
+
+
+def _new_batch(
+    batches: Batches, row: int, magic: int, codec: int, conversion: Conversion
+) -> NewBatch:
+    batches, row = take_batches(batches, slice(row, row + 1)), 0
+    level = conversion.level if codec == conversion.codec else None
+    if magic == batches.magic[row]:
+        has_horizon = bool(has_delete_horizon(batches)[row])
+        kept = header_of(batches, row, int(batches.base_timestamp[row]) if has_horizon else -1)
+        return replace(kept, codec=codec, level=level)
+    kind = int(timestamp_types(batches)[row])
+    append_time = magic > 0 and kind == TimestampType.LOG_APPEND_TIME
+    return NewBatch(
+        magic=magic,
+        codec=codec,
+        level=level,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME,
+        log_append_time=int(batches.max_timestamp[row]) if append_time else NO_TIMESTAMP,
+    )
+
+
+def _without_headers(records: RecordBuffers) -> RecordBuffers:
+    return records._replace(header_bounds=np.zeros_like(records.header_bounds))
