@@ -13,6 +13,10 @@ from ottla.version import VERSION
 COMMANDS = {
     "dump": "print the batches and records of segments",
     "inspect": "show one batch byte by byte",
+    "ls": "list topics, partitions and segments, from batch headers alone",
+    "transactions": "show open and hanging transactions, and what they hold back",
+    "append": "tell whether a broker would take batches, and what it would store",
+    "demo": "make the logs of a small cluster and show everything on them",
 }
 
 OK = 0

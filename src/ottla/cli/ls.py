@@ -1,0 +1,147 @@
+"""`ottla ls`: topics, partitions and segments of log directories, from batch headers alone."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ottla.cli.groups import print_table, time_text
+from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.errors import Severity, Violation
+from ottla.log.partition import Partition, Segment, read_log_directories
+from ottla.log.summary import Summary, combine, problems_beside, strangers, summarize
+
+Row = dict[str, Any]
+
+_COLUMNS = (
+    "PARTITION",
+    "SEGMENTS",
+    "BYTES",
+    "OFFSETS",
+    "TIMES",
+    "BATCHES",
+    "MAGIC",
+    "CODECS",
+    "PROBLEMS",
+)
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the command to `ottla`."""
+    parser = subparsers.add_parser("ls", help=summary, description=summary)
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a log directory, a partition or a segment; s3://, gs://, abfs:// and hdfs:// too",
+    )
+    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
+    parser.add_argument("--partition", action="append", type=int, help="only this partition")
+    parser.add_argument("--segments", action="store_true", help="a line for each segment too")
+    parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what is there; 1 if something is wrong with it."""
+    problems: list[Violation] = []
+    rows = _rows(arguments, problems)
+    if arguments.format is Format.JSONL:
+        for row in rows:
+            write(json_line(row))
+    else:
+        _print_text(rows)
+    flush()
+    if not arguments.quiet:
+        for problem in problems:
+            print(f"{problem.rule.severity}: {problem}", file=sys.stderr)
+    return int(any(problem.rule.severity is Severity.ERROR for problem in problems))
+
+
+def _rows(arguments: argparse.Namespace, problems: list[Violation]) -> Iterator[Row]:
+    for directory in read_log_directories(arguments.paths):
+        problems += strangers(directory)
+        for partition in directory.partitions:
+            if _is_wanted(partition, arguments):
+                yield from _partition_rows(partition, arguments.segments, problems)
+
+
+def _is_wanted(partition: Partition, arguments: argparse.Namespace) -> bool:
+    topic = partition.name.topic if partition.name else None
+    number = partition.name.partition if partition.name else None
+    return (not arguments.topic or topic in arguments.topic) and (
+        not arguments.partition or number in arguments.partition
+    )
+
+
+def _partition_rows(
+    partition: Partition, with_segments: bool, problems: list[Violation]
+) -> Iterator[Row]:
+    pairs = list(summarize(partition))
+    whole = combine([summary for _, summary in pairs])
+    whole.problems += problems_beside(partition)
+    problems += whole.problems
+    yield {"type": "partition", **_names(partition), "segments": len(pairs), **_facts(whole)}
+    if with_segments:
+        for segment, summary in pairs:
+            yield {"type": "segment", **_names(partition), **_segment(segment), **_facts(summary)}
+
+
+def _names(partition: Partition) -> Row:
+    name = partition.name
+    return {
+        "topic": name.topic if name else None,
+        "partition": name.partition if name else None,
+        "state": name.state.removeprefix("-") if name and name.state else "live",
+        "path": partition.path,
+    }
+
+
+def _segment(segment: Segment) -> Row:
+    return {
+        "baseOffset": segment.base_offset,
+        "file": segment.log.path,
+        "sideFiles": sorted(kind.removeprefix(".") for kind in segment.side_files),
+    }
+
+
+def _facts(summary: Summary) -> Row:
+    return {
+        "bytes": summary.size,
+        "batches": summary.batches,
+        "records": summary.records if summary.magics <= {2} else None,
+        "firstOffset": summary.first_offset,
+        "lastOffset": summary.last_offset,
+        "firstTimestamp": summary.first_timestamp,
+        "lastTimestamp": summary.last_timestamp,
+        "magics": sorted(summary.magics),
+        "codecs": sorted(summary.codecs),
+        "problems": [problem.as_row() for problem in summary.problems],
+    }
+
+
+def _print_text(rows: Iterable[Row]) -> None:
+    print_table(_COLUMNS, (list(_line(row)) for row in rows))
+
+
+def _line(row: Row) -> tuple[str, ...]:
+    is_segment = row["type"] == "segment"
+    name = row["path"] if row["topic"] is None else f"{row['topic']}-{row['partition']}"
+    state = "" if row["state"] == "live" else f" ({row['state']})"
+    return (
+        f"  {row['baseOffset']:020d}" if is_segment else f"{name}{state}",
+        "" if is_segment else str(row["segments"]),
+        str(row["bytes"]),
+        _range(row["firstOffset"], row["lastOffset"]),
+        _range(time_text(row["firstTimestamp"]), time_text(row["lastTimestamp"])),
+        str(row["batches"]),
+        ",".join(map(str, row["magics"])),
+        ",".join(row["codecs"]),
+        str(len(row["problems"]) or ""),
+    )
+
+
+def _range(first: Any, last: Any) -> str:
+    """A compressed v0 or v1 message does not say where it begins."""
+    return "" if last is None else f"{'?' if first is None else first}..{last}"

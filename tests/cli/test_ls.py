@@ -1,0 +1,119 @@
+"""`ottla ls`: what is in a log directory at a glance."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import Row, batch, wrapper
+from ottla.cli import main
+
+
+def put(folder: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def ls(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[dict[str, Any]], str]:
+    code = main(["ls", *words, "--format", "jsonl"])
+    out, err = capfd.readouterr()
+    return code, [json.loads(line) for line in out.splitlines()], err
+
+
+LOG = {
+    "a.b-c-0/00000000000000000005.log": batch([Row(5, 1000), Row(6, 3000)], codec=4)
+    + batch([Row(7, 2000)]),
+    "a.b-c-0/00000000000000000008.log": batch([Row(8, 4000)]),
+    "a.b-c-0/00000000000000000008.index": b"",
+    "orders-3.0a1b-delete/00000000000000000000.log": b"",
+}
+
+
+def test_partitions_and_segments_are_listed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path, LOG)
+    code, rows, err = ls(capfd, str(tmp_path), "--segments")
+    assert (code, err) == (0, "")
+    assert [(row["type"], row["topic"], row["partition"], row["state"]) for row in rows] == [
+        ("partition", "a.b-c", 0, "live"),
+        ("segment", "a.b-c", 0, "live"),
+        ("segment", "a.b-c", 0, "live"),
+        ("partition", "orders", 3, "delete"),
+        ("segment", "orders", 3, "delete"),
+    ]
+    whole, first, second = rows[:3]
+    assert (whole["firstOffset"], whole["lastOffset"], whole["segments"]) == (5, 8, 2)
+    assert (whole["firstTimestamp"], whole["lastTimestamp"]) == (2000, 4000)
+    assert (whole["batches"], whole["records"], whole["bytes"]) == (
+        3,
+        4,
+        sum(map(len, LOG.values())),
+    )
+    assert (whole["magics"], whole["codecs"]) == ([2], ["none", "zstd"])
+    assert (first["baseOffset"], first["lastOffset"], first["sideFiles"]) == (5, 7, [])
+    assert second["sideFiles"] == ["index"]
+
+
+def test_only_what_was_asked_for_is_listed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path, LOG)
+    assert [row["topic"] for row in ls(capfd, str(tmp_path), "--topic", "orders")[1]] == ["orders"]
+    assert [row["topic"] for row in ls(capfd, str(tmp_path), "--partition", "0")[1]] == ["a.b-c"]
+
+
+@pytest.mark.parametrize("path", ["a.b-c-0", "a.b-c-0/00000000000000000008.log"])
+def test_a_partition_or_a_segment_is_listed_by_itself(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], path: str
+) -> None:
+    put(tmp_path, LOG)
+    _, rows, _ = ls(capfd, str(tmp_path / path))
+    assert [(row["topic"], row["partition"], row["lastOffset"]) for row in rows] == [
+        ("a.b-c", 0, 8)
+    ]
+
+
+def test_problems_are_listed_and_give_exit_code_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path, LOG | {"a.b-c-0/00000000000000000009.log": batch([Row(2)]), "lost+found/x": b""})
+    code, rows, err = ls(capfd, str(tmp_path))
+    assert code == 1
+    assert [one["rule"] for one in rows[0]["problems"]] == ["offsets-rise", "offset-in-segment"]
+    assert "directory-name" in err
+    assert ls(capfd, str(tmp_path), "--quiet")[2] == ""
+
+
+def test_a_cut_off_tail_is_no_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path, {"t-0/00000000000000000000.log": batch([Row(0)]) + batch([Row(1)])[:-1]})
+    code, rows, err = ls(capfd, str(tmp_path))
+    assert code == 0
+    assert [one["rule"] for one in rows[0]["problems"]] == ["log-tail"]
+    assert "warning" in err
+
+
+def test_a_compressed_message_does_not_say_where_it_begins(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = wrapper([Row(0, 1), Row(1, 2)], magic=1, codec=1)
+    put(tmp_path, {"t-0/00000000000000000000.log": data})
+    _, rows, _ = ls(capfd, str(tmp_path))
+    assert (rows[0]["firstOffset"], rows[0]["lastOffset"], rows[0]["records"]) == (None, 1, None)
+
+
+def test_text_has_a_line_for_each(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path, LOG)
+    assert main(["ls", str(tmp_path), "--segments", "--format", "text"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["PARTITION", "SEGMENTS", "BYTES"]
+    assert lines[1].split()[0] == "a.b-c-0"
+    assert "5..8" in lines[1]
+    assert "1970-01-01T00:00:02.000Z..1970-01-01T00:00:04.000Z" in lines[1]
+    assert len(lines) == 6
+
+
+def test_nothing_there_is_wrong_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", str(tmp_path / "nothing")]) == 2
