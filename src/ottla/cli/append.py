@@ -1,0 +1,248 @@
+"""`ottla append --dry-run`: would a broker take these batches, and what would it store."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from ottla.batch.attributes import codec_ids
+from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.errors import CorruptLogError, OptionError, Severity
+from ottla.format.attributes import CODEC_NAMES, Codec, TimestampType
+from ottla.jobs.transactions import read_transactions
+from ottla.kernels.tables import Batches, take_batches
+from ottla.log.checkpoints import read_leader_epochs
+from ottla.log.names import LEADER_EPOCH_CHECKPOINT
+from ottla.log.partition import Partition, find_partitions
+from ottla.log.segment import read_windows
+from ottla.region import Region, padded
+from ottla.rules.append import Accepted, append
+from ottla.rules.append_checks import AppendPolicy
+from ottla.rules.producer import Duplicate, Origin, ProducerState, Refusal
+from ottla.rules.producer import append as append_producers
+from ottla.rules.transactions import read_markers
+from ottla.storage import open_file, read_bytes
+
+Row = dict[str, Any]
+
+_COMPRESSION_TYPES: Final = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+_TIMESTAMP_TYPES: Final = {
+    "CreateTime": TimestampType.CREATE_TIME,
+    "LogAppendTime": TimestampType.LOG_APPEND_TIME,
+}
+_INT64_MAX: Final = 2**63 - 1
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the command to `ottla`; settings have the names of Kafka's topic configuration."""
+    defaults = AppendPolicy()
+    parser = subparsers.add_parser("append", help=summary, description=summary)
+    parser.add_argument("segments", nargs="+", metavar="SEGMENT", help="batches to append")
+    parser.add_argument(
+        "--to", required=True, metavar="PARTITION_DIR", help="the partition to append to"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="required: nothing is written")
+    parser.add_argument(
+        "--origin",
+        choices=[origin.name.lower() for origin in Origin],
+        default="client",
+        help="who appends; a client's batches are taken to begin at offset 0 (default: client)",
+    )
+    parser.add_argument("--compression-type", choices=[*_COMPRESSION_TYPES], default="producer")
+    parser.add_argument(
+        "--message-timestamp-type", choices=[*_TIMESTAMP_TYPES], default="CreateTime"
+    )
+    for flag, value in (
+        ("--message-timestamp-before-max-ms", defaults.timestamp_before_max_ms),
+        ("--message-timestamp-after-max-ms", defaults.timestamp_after_max_ms),
+        ("--max-message-bytes", defaults.max_message_bytes),
+        ("--segment-bytes", defaults.segment_bytes),
+    ):
+        parser.add_argument(flag, type=int, default=value, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--cleanup-policy", choices=["delete", "compact", "compact,delete"], default="delete"
+    )
+    parser.add_argument("--magic", type=int, choices=[0, 1, 2], default=2, help="default: 2")
+    parser.add_argument("--leader-epoch", type=int, help="default: the checkpoint's, else 0")
+    parser.add_argument(
+        "--now", type=int, metavar="MS", help="the time, in milliseconds since 1970 (default: now)"
+    )
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a verdict for each batch; 1 if any is refused."""
+    if not arguments.dry_run:
+        raise OptionError("append writes nothing: say --dry-run, or use `ottla restore`")
+    partition = _partition(arguments.to)
+    found = read_transactions(partition, from_offset=_INT64_MAX)
+    policy = _policy(arguments, _leader_epoch(partition, arguments))
+    now = arguments.now if arguments.now is not None else time.time_ns() // 1_000_000
+    origin = Origin[arguments.origin.upper()]
+    counts = {"accepted": 0, "duplicate": 0, "refused": 0}
+    next_offset = found.transactions.end_offset
+    for region, batches in _sets(arguments.segments, origin):
+        row, next_offset = _judge(
+            region, batches, next_offset, now, origin, policy, found.transactions.state
+        )
+        counts[row["verdict"]] += 1
+        _print(row, arguments.format)
+    _print({"type": "end", **counts, "nextOffset": next_offset}, arguments.format)
+    flush()
+    return int(counts["refused"] > 0)
+
+
+def _partition(path: str) -> Partition:
+    found = find_partitions([path])
+    if len(found) != 1:
+        raise OptionError(f"--to {path}: {len(found)} partitions there, expected one directory")
+    return found[0]
+
+
+def _leader_epoch(partition: Partition, arguments: argparse.Namespace) -> int:
+    if arguments.leader_epoch is not None:
+        return int(arguments.leader_epoch)
+    entry = partition.others.get(LEADER_EPOCH_CHECKPOINT)
+    if entry is None:
+        return 0
+    epochs = read_leader_epochs(read_bytes(entry), entry.path)
+    return epochs[-1].epoch if epochs else 0
+
+
+def _policy(arguments: argparse.Namespace, leader_epoch: int) -> AppendPolicy:
+    return AppendPolicy(
+        compression_type=_COMPRESSION_TYPES[arguments.compression_type],
+        magic=arguments.magic,
+        timestamp_type=_TIMESTAMP_TYPES[arguments.message_timestamp_type],
+        timestamp_before_max_ms=arguments.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=arguments.message_timestamp_after_max_ms,
+        is_compacted="compact" in arguments.cleanup_policy,
+        max_message_bytes=arguments.max_message_bytes,
+        segment_bytes=arguments.segment_bytes,
+        leader_epoch=leader_epoch,
+    )
+
+
+def _sets(paths: list[str], origin: Origin) -> Iterator[tuple[Region, Batches]]:
+    """Each batch as an append of its own, the way a producer sends it."""
+    for path in paths:
+        with open_file(path) as file:
+            for window in read_windows(file):
+                for row in range(window.batches.position.size):
+                    yield _alone(window.region, window.batches, row, origin)
+                problem = window.violation
+                if problem is not None and problem.rule.severity is Severity.ERROR:
+                    raise CorruptLogError(problem)
+
+
+def _alone(region: Region, batches: Batches, row: int, origin: Origin) -> tuple[Region, Batches]:
+    begin = int(batches.position[row]) - region.position
+    data = padded(region.data[begin : begin + int(batches.size[row])].tobytes())
+    alone = take_batches(batches, np.array([row]))
+    if origin is Origin.CLIENT and alone.magic[0] >= 2:
+        # The offset lies outside the CRC, and a broker overwrites it anyway.
+        data[:8] = 0
+        alone.base_offset[0] = 0
+        alone.last_offset[0] = alone.last_offset_delta[0]
+    position = int(alone.position[0])
+    return Region(data, int(alone.size[0]), region.path, position), alone
+
+
+def _judge(
+    region: Region,
+    batches: Batches,
+    next_offset: int,
+    now: int,
+    origin: Origin,
+    policy: AppendPolicy,
+    state: ProducerState,
+) -> tuple[Row, int]:
+    about: Row = {
+        "type": "batch",
+        "file": region.path,
+        "position": int(batches.position[0]),
+        "size": int(batches.size[0]),
+        "magic": int(batches.magic[0]),
+        "codec": CODEC_NAMES.get(int(codec_ids(batches)[0])),
+    }
+    done = append(region, batches, next_offset=next_offset, now=now, origin=origin, policy=policy)
+    if not isinstance(done, Accepted):
+        violations = [each.as_row() for each in done.violations]
+        return about | {
+            "verdict": "refused",
+            "rule": str(done.rule),
+            "violations": violations,
+        }, next_offset
+    stored = Region(padded(done.data.tobytes()), done.data.size, region.path, 0)
+    stopped = append_producers(
+        state, done.batches, read_markers(stored, done.batches), origin
+    ).stopped
+    if isinstance(stopped, Refusal):
+        return about | {"verdict": "refused", **_refusal(stopped)}, next_offset
+    if isinstance(stopped, Duplicate):
+        seen = stopped.batch
+        offsets = {"firstOffset": seen.first_offset, "lastOffset": seen.last_offset}
+        return about | {"verdict": "duplicate", **offsets}, next_offset
+    return about | {"verdict": "accepted", **_stored(done)}, done.last_offset + 1
+
+
+def _refusal(refusal: Refusal) -> Row:
+    return {
+        "rule": str(refusal.rule),
+        "violations": [
+            {
+                "rule": str(refusal.rule),
+                "detail": refusal.detail,
+                "found": refusal.found,
+                "expected": refusal.expected,
+            }
+        ],
+    }
+
+
+def _stored(done: Accepted) -> Row:
+    return {
+        "firstOffset": done.first_offset,
+        "lastOffset": done.last_offset,
+        "stored": "encoded" if done.was_encoded else "in-place",
+        "storedSize": int(done.batches.size.sum()),
+        "storedMagic": int(done.batches.magic[0]),
+        "storedCodec": CODEC_NAMES.get(int(codec_ids(done.batches)[0])),
+        "maxTimestamp": done.max_timestamp,
+        "offsetOfMaxTimestamp": done.offset_of_max_timestamp,
+        "logAppendTime": done.log_append_time,
+    }
+
+
+def _print(row: Row, form: Format) -> None:
+    write(json_line(row) if form is Format.JSONL else _text(row).encode())
+
+
+def _text(row: Row) -> str:
+    if row["type"] == "end":
+        return (
+            f"{row['accepted']} accepted, {row['duplicate']} duplicate, {row['refused']} refused;"
+            f" the log would end at offset {row['nextOffset']}\n"
+        )
+    where = f"{row['file']} @ {row['position']}"
+    if row["verdict"] == "refused":
+        reasons = "; ".join(f"{each['rule']}: {each['detail']}" for each in row["violations"][:3])
+        more = len(row["violations"]) - 3
+        return f"{where}: refused: {reasons}{f' and {more} more' if more > 0 else ''}\n"
+    offsets = f"offsets {row['firstOffset']} to {row['lastOffset']}"
+    if row["verdict"] == "duplicate":
+        return f"{where}: duplicate of {offsets}\n"
+    return (
+        f"{where}: accepted at {offsets}, {row['stored']},"
+        f" {row['size']} -> {row['storedSize']} bytes\n"
+    )

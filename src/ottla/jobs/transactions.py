@@ -1,0 +1,140 @@
+"""The transactions of a partition from its files: headers are walked, only control batches read.
+
+Reading may begin at a producer snapshot, which knows what was open there; without a usable one it
+begins at the first segment, because a transaction can have begun anywhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from ottla.batch.attributes import Bools, is_control
+from ottla.errors import CorruptLogError, Rule, Violation
+from ottla.format.sentinels import NO_OFFSET
+from ottla.kernels import status
+from ottla.kernels.crc import compute_crcs
+from ottla.kernels.producers import Markers
+from ottla.kernels.tables import Batches, Int64s, take_batches
+from ottla.log.names import FileState, Kind
+from ottla.log.partition import Partition, Segment
+from ottla.log.producer_snapshot import read_producer_snapshot
+from ottla.log.walk import walk_file
+from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.region import PADDING, Region
+from ottla.rules.producer import no_markers
+from ottla.rules.snapshots import from_snapshot
+from ottla.rules.transactions import Transactions, read_markers
+from ottla.storage import File, open_file, read_bytes
+
+_NEAR: Final = 16 << 10  # control batches no further apart are read at once
+_MOST: Final = 1 << 20  # and one read begins in each so many bytes
+
+
+@dataclass(slots=True)
+class PartitionTransactions:
+    """What was found, where it began, and what stood in the way."""
+
+    transactions: Transactions
+    start_offset: int
+    problems: list[Violation] = field(default_factory=list)
+
+
+def read_transactions(
+    partition: Partition,
+    *,
+    from_offset: int | None = None,
+    storage: StorageOptions = DEFAULT_OPTIONS,
+) -> PartitionTransactions:
+    """The transactions of a partition, from the newest snapshot at or below `from_offset`."""
+    found = _start(partition, from_offset, storage)
+    for segment in partition.segments:
+        if segment.base_offset >= found.start_offset:
+            _read_segment(segment, found, storage)
+    return found
+
+
+def _start(
+    partition: Partition, from_offset: int | None, storage: StorageOptions
+) -> PartitionTransactions:
+    bases = [segment.base_offset for segment in partition.segments]
+    first = bases[0] if bases else 0
+    snapshots = {
+        name.offset: entry
+        for name, entry in partition.named
+        if name.kind is Kind.PRODUCER_SNAPSHOT and name.state is FileState.LIVE
+    }
+    problems: list[Violation] = []
+    limit = NO_OFFSET if from_offset is None else from_offset
+    usable = [base for base in bases if base in snapshots and base <= limit]
+    for base in reversed(usable):
+        entry = snapshots[base]
+        try:
+            entries = read_producer_snapshot(read_bytes(entry, storage), entry.path)
+        except CorruptLogError as error:
+            problems.append(error.violation)
+            continue
+        return PartitionTransactions(Transactions(from_snapshot(entries), base), base, problems)
+    return PartitionTransactions(Transactions(end_offset=first), first, problems)
+
+
+def _read_segment(segment: Segment, found: PartitionTransactions, storage: StorageOptions) -> None:
+    with open_file(segment.log, storage) as file:
+        for walked in walk_file(file):
+            batches = walked.batches
+            markers, corrupt = _open_control_batches(file, batches)
+            if corrupt.any():
+                found.problems += _corrupt_markers(file, batches, corrupt)
+                batches = take_batches(batches, ~corrupt)
+                markers = Markers(*(column[~corrupt] for column in markers))
+            found.transactions.add(batches, markers)
+            if walked.status not in (status.END, status.TABLE_FULL):
+                detail = "no batch can be cut here; `ottla verify` says more"
+                found.problems.append(
+                    Violation(Rule.BATCH_SIZE_MINIMUM, detail, file.path, walked.stop)
+                )
+
+
+def _open_control_batches(file: File, batches: Batches) -> tuple[Markers, Bools]:
+    """What the markers say, and which control batches are not what was sealed."""
+    markers = no_markers(batches.position.size)
+    corrupt = np.zeros(batches.position.size, dtype=np.bool_)
+    rows = np.flatnonzero(is_control(batches))
+    for group in _near_each_other(batches, rows):
+        some = take_batches(batches, group)
+        region = _read(file, int(some.position[0]), int(some.position[-1] + some.size[-1]))
+        compute_crcs(region.data, region.position, some)
+        corrupt[group] = some.crc != some.computed_crc
+        for column, values in zip(markers, read_markers(region, some), strict=True):
+            column[group] = values
+    return markers, corrupt
+
+
+def _near_each_other(batches: Batches, rows: Int64s) -> list[Int64s]:
+    """Rows in groups, each worth one read."""
+    starts, ends = batches.position[rows], (batches.position + batches.size)[rows]
+    far = (starts[1:] - ends[:-1] > _NEAR) | (np.diff(starts // _MOST) > 0)
+    return np.split(rows, np.flatnonzero(far) + 1) if rows.size else []
+
+
+def _read(file: File, start: int, stop: int) -> Region:
+    data = np.zeros(stop - start + PADDING, dtype=np.uint8)
+    got = file.read_into(data, start, stop - start)
+    return Region(data, got, file.path, start)
+
+
+def _corrupt_markers(file: File, batches: Batches, corrupt: Bools) -> Sequence[Violation]:
+    detail = "a control batch is not what was sealed, and was passed over"
+    return [
+        Violation(
+            Rule.CRC_MATCHES,
+            detail,
+            file.path,
+            int(batches.position[row]),
+            size=int(batches.size[row]),
+            offset=int(batches.base_offset[row]),
+            last_offset=int(batches.last_offset[row]),
+        )
+        for row in np.flatnonzero(corrupt).tolist()
+    ]

@@ -1,0 +1,139 @@
+"""`ottla transactions` on partitions with open, hanging and ended transactions."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ottla.cli import main
+from ottla.log.producer_snapshot import write_producer_snapshot
+from ottla.rules.snapshots import to_snapshot
+from ottla.rules.transactions import Transactions
+from rules.histories import ABORT, COMMIT, data_batch, marker, tables
+
+MINUTE = 60_000
+NOW = 100 * MINUTE
+
+FIRST = [
+    data_batch(0, 2, producer=(1, 0, 0), transactional=True, timestamp=10 * MINUTE),
+    marker(2, 1, 0, COMMIT, timestamp=11 * MINUTE),
+    data_batch(3, producer=(2, 0, 0), transactional=True, timestamp=20 * MINUTE),
+]
+SECOND = [
+    data_batch(4, 3, producer=(1, 0, 2), transactional=True, timestamp=30 * MINUTE),
+    marker(7, 1, 0, ABORT, timestamp=32 * MINUTE),
+    marker(8, 9, 0, COMMIT, timestamp=33 * MINUTE),
+    data_batch(9, 4, producer=(3, 5, 0), transactional=True, timestamp=95 * MINUTE),
+]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    partition = tmp_path / "orders-3"
+    partition.mkdir()
+    (partition / "00000000000000000000.log").write_bytes(b"".join(FIRST))
+    (partition / "00000000000000000004.log").write_bytes(b"".join(SECOND))
+    plain = tmp_path / "plain-0"
+    plain.mkdir()
+    (plain / "00000000000000000000.log").write_bytes(data_batch(0, 5))
+    return tmp_path
+
+
+def rows(capfdbinary: pytest.CaptureFixture[bytes]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+
+
+def test_open_transactions_say_what_they_hold_back_and_how_to_end_them(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    code = main(["transactions", str(logs), "--format", "jsonl", "--now", str(NOW)])
+    partition, first, second, plain = rows(capfdbinary)
+    assert code == 1
+    assert (partition["lastStableOffset"], partition["endOffset"]) == (3, 13)
+    counts = [partition[name] for name in ("committed", "aborted", "empty", "open", "hanging")]
+    assert counts == [1, 1, 1, 2, 1]
+    assert partition["durationMs"] == {"median": 90_000, "p99": 119_400, "max": 120_000}
+    assert (first["producerId"], first["firstOffset"], first["hanging"]) == (2, 3, True)
+    assert (first["heldBack"], first["silentMs"]) == (10, 80 * MINUTE)
+    assert first["blocksLastStableOffset"]
+    assert str(first["abortCommand"]).endswith(
+        "abort --topic orders --partition 3 --start-offset 3"
+    )
+    assert (second["producerId"], second["hanging"], second["records"]) == (3, False, 4)
+    assert (plain["topic"], plain["lastStableOffset"], plain["open"]) == ("plain", 5, 0)
+
+
+def test_a_patient_operator_sees_nothing_hanging(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    patience = ["--max-transaction-timeout-ms", str(90 * MINUTE)]
+    code = main(["transactions", str(logs), "--format", "jsonl", "--now", str(NOW), *patience])
+    assert code == 0
+    assert rows(capfdbinary)[0]["hanging"] == 0
+
+
+def test_the_high_watermark_limits_what_is_stable(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (logs / "replication-offset-checkpoint").write_text("0\n2\norders 3 2\nplain 0 4\n")
+    main(["transactions", str(logs), "--format", "jsonl", "--now", str(NOW)])
+    found = {row["topic"]: row for row in rows(capfdbinary) if row["type"] == "partition"}
+    assert (found["orders"]["highWatermark"], found["orders"]["lastStableOffset"]) == (2, 0)
+    assert found["plain"]["lastStableOffset"] == 4
+
+
+def test_ended_transactions_are_listed_on_request(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    wanted = ["--completed", "--topic", "orders", "--partition", "3"]
+    main(["transactions", str(logs), "--format", "jsonl", "--now", str(NOW), *wanted])
+    ended = [row for row in rows(capfdbinary) if row["type"] not in ("partition", "open")]
+    assert [(row["type"], row["firstOffset"], row["lastOffset"]) for row in ended] == [
+        ("committed", 0, 2),
+        ("aborted", 4, 7),
+        ("empty", -1, 8),
+    ]
+
+
+def test_reading_can_begin_at_a_snapshot(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    before = Transactions()
+    _, batches, markers = tables(FIRST)
+    before.add(batches, markers)
+    snapshot = write_producer_snapshot(to_snapshot(before.state))
+    partition = logs / "orders-3"
+    (partition / "00000000000000000004.snapshot").write_bytes(snapshot)
+    # What the snapshot stands for is not read.
+    (partition / "00000000000000000000.log").write_bytes(b"\xff" * 100)
+    arguments = ["--format", "jsonl", "--now", str(NOW), "--from", "5", "--topic", "orders"]
+    main(["transactions", str(logs), *arguments])
+    found, first, *_ = rows(capfdbinary)
+    assert (found["startOffset"], found["lastStableOffset"]) == (4, 3)
+    assert (first["producerId"], first["firstOffset"]) == (2, 3)
+
+
+def test_a_damaged_marker_is_passed_over_and_named(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    segment = logs / "orders-3" / "00000000000000000000.log"
+    data = bytearray(b"".join(FIRST))
+    at = len(FIRST[0]) + 70
+    data[at] ^= 1
+    segment.write_bytes(data)
+    code = main(["transactions", str(segment), "--format", "jsonl", "--now", "0"])
+    captured = capfdbinary.readouterr()
+    assert code == 1
+    assert b"crc-matches" in captured.err
+    assert json.loads(captured.out.splitlines()[0])["open"] == 2
+
+
+def test_text_names_the_partition_and_the_command(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    main(["transactions", str(logs), "--format", "text", "--now", str(NOW)])
+    text = capfdbinary.readouterr().out.decode()
+    assert "orders-3: last stable offset 3 of 13 (10 held back)" in text
+    assert "HANGING   producer 2 epoch 0  from offset 3" in text
+    assert "1970-01-01 00:20:00 (1:20:00 ago)" in text
+    assert "--start-offset 3\n" in text
