@@ -6,7 +6,6 @@ from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.attributes import (
@@ -18,12 +17,13 @@ from ottla.batch.attributes import (
     last_sequences,
     timestamp_types,
 )
+from ottla.batch.control_records import control_violation, read_key_value
 from ottla.batch.decode import Chunk, allocate_chunk
 from ottla.batch.parts import Part
 from ottla.cli.dump.request import Request
 from ottla.cli.dump.style import Problem
 from ottla.cli.output import write
-from ottla.errors import Rule, Severity, Stage, Violation
+from ottla.errors import Severity, Stage
 from ottla.internal import decode_record
 from ottla.kernels import render
 from ottla.kernels.render_tables import BatchColumns, RecordColumns
@@ -31,8 +31,6 @@ from ottla.kernels.select import mark_header, mark_key
 from ottla.kernels.tables import Int64s, RecordBuffers, allocate_bytes, take_batches
 from ottla.log.names import PartitionName
 from ottla.region import Bytes, padded
-
-Bounds = npt.NDArray[np.int32]
 
 OUTPUT_BYTES: Final = 1 << 20
 
@@ -146,30 +144,16 @@ class LinePrinter:
         buffers = part.chunk.buffers
         for record in np.flatnonzero(wanted).tolist():
             row = int(rows[record])
-            key = _field(buffers.key_bytes, buffers.key_bounds, buffers.key_valid, record)
-            value = _field(buffers.value_bytes, buffers.value_bounds, buffers.value_valid, record)
+            key, value = read_key_value(buffers, record)
             if not control[row] and self.decoder:
                 yield record, self.style.say_decoded(decode_record(self.decoder, key, value))
                 continue
             tail, problem = self.style.say_control(key, value)
             yield record, tail
             if problem is not None:
-                line = self._say_control_problem(part, row, record, problem)
+                found = control_violation(part, row, record, path=self.path, detail=problem)
+                line = self._say_problem(Problem(found, int(buffers.index[record])))
                 inserts.append(Insert(row, record + 1, line))
-
-    def _say_control_problem(self, part: Part, row: int, record: int, detail: str) -> bytes:
-        assert part.chunk is not None
-        offset = int(part.chunk.buffers.offset[record])
-        violation = Violation(
-            Rule.CONTROL_RECORD,
-            detail,
-            self.path,
-            int(part.batches.position[row]),
-            int(part.batches.size[row]),
-            offset,
-            offset,
-        )
-        return self._say_problem(Problem(violation, int(part.chunk.buffers.index[record])))
 
     def _say_problem(self, problem: Problem) -> bytes:
         self.errors += 1
@@ -286,12 +270,6 @@ def _with_utf8_keys(chunk: Chunk) -> RecordBuffers:
         header_key_bounds=np.frombuffer(bounds, dtype=np.int32).copy(),
         header_key_bytes=padded(memoryview(data)),
     )
-
-
-def _field(data: Bytes, bounds: Bounds, valid: Bytes, record: int) -> bytes | None:
-    if not valid[record >> 3] >> (record & 7) & 1:
-        return None
-    return data[bounds[record] : bounds[record + 1]].tobytes()
 
 
 def _array(data: bytes) -> Bytes:

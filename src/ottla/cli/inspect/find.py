@@ -1,0 +1,121 @@
+"""Find one batch of a file and open it, whatever its state."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ottla.batch.attributes import is_control
+from ottla.batch.control_records import control_violation, read_key_value
+from ottla.batch.decode import Chunk, Decoder
+from ottla.batch.parts import Part, read_parts
+from ottla.errors import OptionError, Rule, Violation
+from ottla.format.control import ControlRecordError, read_control
+from ottla.format.layout import BATCH_OVERHEAD
+from ottla.format.sentinels import NO_OFFSET
+from ottla.kernels import gather
+from ottla.kernels.tables import Batches, take_batches
+from ottla.log.segment import read_windows
+from ottla.region import Region
+from ottla.storage import File
+
+_WANTED: Final = gather.KEYS | gather.VALUES | gather.INDEXES | gather.CONTROL
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The bytes of a batch and what is known of it.
+
+    `row` is None where no batch can be cut; `data` is then what may be its beginning. `payload` is
+    what its records decompress to, if they are compressed and do. Offsets of messages in a wrapper
+    are `shift` too small.
+    """
+
+    position: int
+    data: bytes
+    row: Batches | None
+    payload: bytes | None
+    shift: int
+    violations: tuple[Violation, ...]
+
+
+def find_position(file: File, position: int) -> int:
+    """Where the batch that holds this byte begins; the byte itself if none does."""
+    if not 0 <= position < file.size:
+        raise OptionError(f"{file.path} has {file.size} bytes: there is none at {position}")
+    for window in read_windows(file, check_crcs=False):
+        begins = window.batches.position
+        row = int(np.searchsorted(begins, position, side="right")) - 1
+        if row >= 0 and position < begins[row] + window.batches.size[row]:
+            return int(begins[row])
+        if window.stop > position:
+            break
+    return position
+
+
+def find_offset(file: File, offset: int) -> int:
+    """Where the batch with this offset begins: the first that ends at or after it, as in Kafka."""
+    last = NO_OFFSET
+    for window in read_windows(file, check_crcs=False):
+        reached = np.flatnonzero(window.batches.last_offset >= offset)
+        if reached.size:
+            row = int(reached[0])
+            if window.batches.base_offset[row] > offset:
+                following = int(window.batches.base_offset[row])
+                raise OptionError(f"no batch has offset {offset}; the next begins at {following}")
+            return int(window.batches.position[row])
+        if window.batches.last_offset.size:
+            last = int(window.batches.last_offset[-1])
+    raise OptionError(f"no batch has offset {offset}; the last ends at {last}")
+
+
+def open_batch(file: File, position: int) -> Opened:
+    """Cut, check and decompress the batch that begins at `position`."""
+    for window in read_windows(file, start=position):
+        if window.batches.position.size:
+            row = take_batches(window.batches, slice(0, 1))
+            return _decode(window.region, row)
+        if window.violation is not None:
+            front = _read(file, position, BATCH_OVERHEAD)
+            return Opened(position, front, None, None, 0, (window.violation,))
+    return Opened(position, _read(file, position, BATCH_OVERHEAD), None, None, 0, ())
+
+
+def _read(file: File, position: int, size: int) -> bytes:
+    data = np.zeros(size, dtype=np.uint8)
+    return data[: file.read_into(data, position, size)].tobytes()
+
+
+def _decode(region: Region, row: Batches) -> Opened:
+    decoder = Decoder(_WANTED)
+    violations = _violations(decoder, region, row)
+    if any(violation.rule is Rule.CRC_MATCHES for violation in violations):
+        # Kafka looks no further, but whoever inspects a damaged batch wants to.
+        decoder = Decoder(_WANTED, check_crcs=False)
+        violations += _violations(decoder, region, row)
+    payloads = decoder.payloads
+    payload = None
+    if payloads.in_arena[0]:
+        payload = decoder.arena.data[payloads.start[0] : payloads.stop[0]].tobytes()
+    position, size = int(row.position[0]), int(row.size[0])
+    start = position - region.position
+    data = region.data[start : start + size].tobytes()
+    return Opened(position, data, row, payload, int(payloads.shift[0]), tuple(violations))
+
+
+def _violations(decoder: Decoder, region: Region, row: Batches) -> list[Violation]:
+    found: list[Violation] = []
+    for part in read_parts(decoder, region, row):
+        found += (broken.violation for broken in part.broken)
+        if part.chunk is not None and is_control(row)[0]:
+            found += _control_violations(part, part.chunk, region.path)
+    return found
+
+
+def _control_violations(part: Part, chunk: Chunk, path: str) -> Iterator[Violation]:
+    for record in range(chunk.count):
+        try:
+            read_control(*read_key_value(chunk.buffers, record))
+        except ControlRecordError as error:
+            yield control_violation(part, 0, record, path=path, detail=str(error))
