@@ -59,7 +59,7 @@ def write_varint(out: Bytes, at: int, value: int) -> int:
 @inlined
 def write_i64(out: Bytes, at: int, value: int) -> int:
     """Eight bytes."""
-    store_u64(out, at, swap_bytes(np.uint64(value)))
+    store_u64(out, at, swap_bytes(np.uint64(i64(value))))
     return at + 8
 
 
