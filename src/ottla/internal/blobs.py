@@ -5,7 +5,7 @@ business and must not make the group's record unreadable.
 """
 
 from base64 import b64decode
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from ottla.internal.interpreter import Json, MalformedError, Reader, body_readers, default_of
@@ -28,6 +28,7 @@ def decode_blobs(record: str, values: dict[str, Json]) -> dict[str, Json]:
     return values
 
 
+@lru_cache(maxsize=1 << 12)  # each rebalance writes the members' subscriptions anew
 def decode_blob(number: int, text: str) -> Json:
     """Decode base64 text as one of tables/member_blobs.txt, or give it back."""
     data = b64decode(text)
@@ -53,7 +54,7 @@ def decode_blob(number: int, text: str) -> Json:
 @cache
 def _readers(number: int, version: int) -> list[tuple[str, Reader]]:
     schema = read_table("member_blobs")["record", number][0]
-    return body_readers(schema.fields, version, flexible=False)
+    return body_readers(schema.fields, version)
 
 
 def _defaults(schema: Schema, version: int) -> dict[str, Json]:

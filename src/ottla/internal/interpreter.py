@@ -10,8 +10,9 @@ import math
 from binascii import b2a_base64
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import groupby
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
 
 from ottla.internal.notation import Field
 
@@ -44,42 +45,63 @@ class MalformedError(Exception):
 
 
 def struct_reader(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Reader:
-    """Read these fields at this version into a dict."""
-    body = body_readers(fields, version, flexible=flexible)
-    if not flexible:
-        return _plain_struct_reader(body)
-    read_tags = _tag_section_reader(fields, version)
+    """Read these fields at this version into a dict.
 
-    def read(data: bytes, at: int) -> tuple[Json, int]:
-        values: dict[str, Json] = {}
-        for name, read_field in body:
-            values[name], at = read_field(data, at)
-        if at < len(data) and data[at] == 0:
-            return values, at + 1
-        return read_tags(data, at, values)
-
-    return read
-
-
-def _plain_struct_reader(body: list[tuple[str, Reader]]) -> Reader:
-    def read(data: bytes, at: int) -> tuple[Json, int]:
-        values: dict[str, Json] = {}
-        for name, read_field in body:
-            values[name], at = read_field(data, at)
-        return values, at
-
-    return read
+    The function is put together as source, as namedtuple does: with one call for all neighbouring
+    fields of fixed size and a dict display it takes a third of the time of a loop over the fields.
+    """
+    names: dict[str, object] = {"cut": _cut}
+    body = _body(fields, version)
+    lines = []
+    for fixed, run in groupby(enumerate(body), key=lambda item: _is_fixed(item[1])):
+        for piece in [list(run)] if fixed else [[item] for item in run]:
+            lines += _read_lines(piece, version, flexible, names)
+    display = ", ".join(f"{field.name!r}: v{index}" for index, field in enumerate(body))
+    lines.append(f"values = {{{display}}}")
+    if flexible:
+        names["read_tags"] = _tag_section_reader(fields, version)
+        lines += ["if at < end and data[at] == 0: return values, at + 1"]
+        lines += ["return read_tags(data, at, values)"]
+    else:
+        lines += ["return values, at"]
+    source = "\n    ".join(["def read(data, at):", "end = len(data)", *lines])
+    exec(source, names)  # noqa: S102 - made of our own tables
+    return cast(Reader, names["read"])
 
 
-def body_readers(
-    fields: tuple[Field, ...], version: int, *, flexible: bool
-) -> list[tuple[str, Reader]]:
-    """The fields outside the tag section, in byte order."""
+def _read_lines(
+    piece: list[tuple[int, Field]], version: int, flexible: bool, names: dict[str, object]
+) -> list[str]:
+    """Statements that read neighbouring fields of fixed size, or one other field."""
+    index, field = piece[0]
+    if not _is_fixed(field):
+        names[f"read{index}"] = _field_reader(field, version, flexible)
+        return [f"v{index}, at = read{index}(data, at)"]
+    layout = Struct(">" + "".join(FIXED[one.type].format[1:] for _, one in piece))
+    names[f"unpack{index}"] = layout.unpack_from
+    targets = "".join(f"v{number}, " for number, _ in piece)
     return [
-        (field.name, _field_reader(field, version, flexible))
-        for field in fields
-        if version in field.versions and version not in field.tagged
+        f"if at + {layout.size} > end: raise cut({field.name!r}, data, at, {layout.size})",
+        f"{targets} = unpack{index}(data, at)",
+        f"at += {layout.size}",
     ]
+
+
+def _is_fixed(field: Field) -> bool:
+    return field.type in FIXED and not field.is_array
+
+
+def body_readers(fields: tuple[Field, ...], version: int) -> list[tuple[str, Reader]]:
+    """The fields of a version that is not flexible, one by one in byte order."""
+    return [
+        (field.name, _field_reader(field, version, flexible=False))
+        for field in _body(fields, version)
+    ]
+
+
+def _body(fields: tuple[Field, ...], version: int) -> list[Field]:
+    """The fields outside the tag section."""
+    return [field for field in fields if version in field.versions and version not in field.tagged]
 
 
 def default_of(field: Field) -> Json:
@@ -147,6 +169,24 @@ def _sized_reader(kind: str, flexible: bool, nullable: bool) -> Reader:
             raise MalformedError(f"{kind} of {size} bytes at {at}, at most {limit} are allowed")
         return text(data[start:stop]), stop
 
+    def read_short(data: bytes, at: int) -> tuple[Json, int]:
+        if at < len(data) and 0 < data[at] < 0x80:
+            stop = at + data[at]  # the size byte says one more than the size
+            if stop <= len(data):
+                return _string_text(data[at + 1 : stop]), stop
+        return read(data, at)
+
+    def read_plain(data: bytes, at: int) -> tuple[Json, int]:
+        start = at + 2
+        if start <= len(data) and data[at] < 0x80:
+            stop = start + (data[at] << 8 | data[at + 1])
+            if stop <= len(data):
+                return _string_text(data[start:stop]), stop
+        return read(data, at)
+
+    # Nearly every string is short and not null: those take no more than one call.
+    if kind == "string":
+        return read_short if flexible else read_plain
     return read
 
 
@@ -211,7 +251,7 @@ def _minimum_size(field: Field, version: int, flexible: bool) -> int:
         return {"uuid": UUID_SIZE, "float64": FLOAT64.size, "string": 1 if flexible else 2}.get(
             field.type, 1
         )
-    return max(1, len(body_readers(field.fields, version, flexible=flexible)))
+    return max(1, len(_body(field.fields, version)))
 
 
 def _marked(read: Reader, tagged: bool) -> Reader:
@@ -226,13 +266,22 @@ def _marked(read: Reader, tagged: bool) -> Reader:
     return read_or_null
 
 
+class _Tagged(NamedTuple):
+    name: str
+    read: Reader
+    default: Json
+
+
 def _tag_section_reader(
     fields: tuple[Field, ...], version: int
 ) -> Callable[[bytes, int, dict[str, Json]], tuple[Json, int]]:
     """Read a tag section; what it holds takes its schema place among the values."""
     present = [field for field in fields if version in field.versions]
     tagged = [field for field in present if version in field.tagged]
-    known = {field.tag: (field, _field_reader(field, version, flexible=True)) for field in tagged}
+    known = {
+        field.tag: _Tagged(field.name, _field_reader(field, version, True), default_of(field))
+        for field in tagged
+    }
     order = [*(field.name for field in present), UNKNOWN_TAGS]
 
     def read(data: bytes, at: int, values: dict[str, Json]) -> tuple[Json, int]:
@@ -247,7 +296,7 @@ def _tag_section_reader(
 
 
 def _read_tagged(
-    data: bytes, at: int, known: dict[int | None, tuple[Field, Reader]], values: dict[str, Json]
+    data: bytes, at: int, known: dict[int | None, _Tagged], values: dict[str, Json]
 ) -> int:
     tag, at = read_uvarint(data, at)
     size, at = read_uvarint(data, at)
@@ -257,17 +306,19 @@ def _read_tagged(
     if tag not in known:
         values.setdefault(UNKNOWN_TAGS, {})[str(tag)] = _bytes_text(data[at:stop])
         return stop
-    field, read = known[tag]
+    name, read, default = known[tag]
     value, taken = read(data[at:stop], 0)
     if taken != size:
-        raise MalformedError(f"{field.name} takes {taken} bytes at {at}, its tag says {size}")
-    if value != default_of(field):
-        values[field.name] = value
+        raise MalformedError(f"{name} takes {taken} bytes at {at}, its tag says {size}")
+    if value != default:
+        values[name] = value
     return stop
 
 
 def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
     """Read an unsigned varint of at most 32 bits."""
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1
     value = shift = 0
     for byte in data[at : at + MAX_UVARINT_SIZE]:
         value |= (byte & 0x7F) << shift
@@ -281,7 +332,7 @@ def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
 
 def _compact_size(data: bytes, at: int) -> tuple[int, int]:
     """A size or count of the flexible encoding: one more than it is, 0 for null."""
-    if at < len(data) and data[at] < 0x80:
+    if at < len(data) and data[at] < 0x80:  # nearly always; a call less
         return data[at] - 1, at + 1
     size, at = read_uvarint(data, at)
     return size - 1, at

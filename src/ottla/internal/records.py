@@ -5,7 +5,7 @@ an int16 that is its version. Metadata topics have no keys; three varints frame 
 """
 
 from base64 import b64encode
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from ottla.format.attributes import ControlType
@@ -32,7 +32,7 @@ class Decoded(NamedTuple):
 
     `key` is `{"type", "data"}`, `value` is `{"version", "data"}`, with `type` too where there is no
     key. A type or version that is not known has `raw` (base64) in place of `data`, and is no error.
-    With an `error`, the part that is broken has `raw`.
+    With an `error`, the part that is broken has `raw`. Parts are shared: change nothing.
     """
 
     key: dict[str, Json] | None
@@ -80,9 +80,7 @@ def why_unusable(decoded: Decoded) -> str | None:
 def _decode_coordinator(table: str, key: bytes | None, value: bytes | None) -> Decoded:
     if key is None or len(key) < 2:
         return Decoded(_raw(key), _raw(value), value is None, "key: the record type is missing")
-    number = _int16(key, 0)
-    key_body, error = _decode_body(table, "key", number, 0, key, 2)
-    decoded_key = {"type": str(number), **key_body}
+    number, decoded_key, error = _decode_key(table, key)
     if value is None:
         return Decoded(decoded_key, None, True, error)
     if len(value) < 2:
@@ -90,6 +88,13 @@ def _decode_coordinator(table: str, key: bytes | None, value: bytes | None) -> D
     version = _int16(value, 0)
     body, value_error = _decode_body(table, "value", number, version, value, 2)
     return Decoded(decoded_key, {"version": str(version), **body}, False, error or value_error)
+
+
+@lru_cache(maxsize=1 << 14)  # a compacted topic writes the same keys again and again
+def _decode_key(table: str, key: bytes) -> tuple[int, dict[str, Json], str | None]:
+    number = _int16(key, 0)
+    body, error = _decode_body(table, "key", number, 0, key, 2)
+    return number, {"type": str(number), **body}, error
 
 
 def _decode_framed(table: str, key: bytes | None, value: bytes | None) -> Decoded:
