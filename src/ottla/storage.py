@@ -147,17 +147,16 @@ def join(path: Path, *names: str) -> str:
 def open_file(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) -> File:
     """Open for reading; an `Entry` is read as it was listed, up to the size it had then."""
     if not isinstance(source, Entry):
-        path = os.fspath(source)
-        return _open_remote(path, None, options) if is_remote(path) else _open_local(path)
+        return _open(os.fspath(source), options)
     try:
-        file = (
-            _open_remote(source.path, source.size, options)
-            if is_remote(source.path)
-            else _open_local(source.path)
-        )
+        file = _open(source.path, options)
     except FileNotFoundError as error:
         raise _vanished(source.path) from error
     return replace(file, size=min(file.size, source.size))
+
+
+def _open(path: str, options: StorageOptions) -> File:
+    return _open_remote(path, options) if is_remote(path) else _open_local(path)
 
 
 def _open_local(path: str) -> File:
@@ -165,11 +164,9 @@ def _open_local(path: str) -> File:
     return File(path, os.fstat(descriptor).st_size, _Local(descriptor))
 
 
-def _open_remote(path: str, size: int | None, options: StorageOptions) -> File:
+def _open_remote(path: str, options: StorageOptions) -> File:
     system, key = connect(path, options)
-    # A size at hand saves the request that asks for it.
-    known = key if size is None else fs.FileInfo(key, fs.FileType.File, size=size)
-    stream = system.open_input_file(known)
+    stream = system.open_input_file(key)
     return File(path, stream.size(), _Remote(stream, path, lambda: exists(path, options)))
 
 

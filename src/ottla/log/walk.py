@@ -9,12 +9,21 @@ from ottla.kernels import status
 from ottla.kernels.tables import Batches, allocate_batches, concat_batches, take_batches
 from ottla.kernels.walk import MORE, walk
 from ottla.region import PADDING
-from ottla.storage import File
+from ottla.storage import File, is_remote
 
 _TABLE_ROWS: Final = 1 << 14
-_BLOCK: Final = 256 << 10  # small batches: read on without a hop
-_HOP: Final = 4096  # large ones: one page for each
-_LARGE: Final = 16 << 10
+
+
+class Stride(NamedTuple):
+    """How to read: `block` bytes on, or `hop` bytes at each batch where batches are `large`."""
+
+    block: int
+    hop: int
+    large: int
+
+
+_LOCAL: Final = Stride(block=256 << 10, hop=4096, large=16 << 10)
+_REMOTE: Final = Stride(block=8 << 20, hop=64 << 10, large=4 << 20)  # a request costs milliseconds
 
 
 class Walk(NamedTuple):
@@ -28,21 +37,26 @@ class Walk(NamedTuple):
 def walk_file(file: File, *, start: int = 0, end: int | None = None) -> Iterator[Walk]:
     """Headers from `start` on, in tables of bounded size; only the last one stops early."""
     stop = file.size if end is None else min(end, file.size)
-    table = allocate_batches(_TABLE_ROWS)
-    block = np.zeros(_BLOCK + PADDING, dtype=np.uint8)
-    position, rows, wanted = start, 0, _BLOCK
+    stride = _REMOTE if is_remote(file.path) else _LOCAL
+    table, rows = allocate_batches(_TABLE_ROWS), 0
+    block = np.zeros(min(stride.block, max(0, stop - start)) + PADDING, dtype=np.uint8)
+    origin, held, wanted = start, 0, stride.block
+    outcome = MORE
     while True:
         before = rows
-        held = file.read_into(block, position, min(wanted, max(0, stop - position)))
-        rows, at, outcome, _ = walk(block, held, position, stop, table, rows)
-        if outcome == MORE and at == 0 and rows == before:
-            outcome = status.END  # the file shrank under us
-        position += at
         if outcome == MORE:
+            held = file.read_into(block, origin, min(wanted, max(0, stop - origin)))
+            seen = 0
+        rows, at, outcome, _ = walk(block[seen:], held - seen, origin + seen, stop, table, rows)
+        seen += at
+        if outcome == MORE and seen > 0:
             passed = rows - before
-            wanted = _HOP if passed and at // passed > _LARGE else _BLOCK
+            wanted = stride.hop if passed and at // passed > stride.large else stride.block
+            origin += seen
             continue
-        yield Walk(take_batches(table, slice(0, rows)), position, outcome)
+        # A fixed part that is not there although the file was long enough: the file shrank.
+        reason = status.END if outcome == MORE else outcome
+        yield Walk(take_batches(table, slice(0, rows)), origin + seen, reason)
         if outcome != status.TABLE_FULL:
             return
         table, rows = allocate_batches(_TABLE_ROWS), 0

@@ -1,0 +1,49 @@
+"""An S3 server on loopback (moto) that remembers which bytes it was asked for."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+BUCKET = "bucket"
+
+
+@dataclass(slots=True)
+class Server:
+    """Where it is, and the GETs of object bytes: (key, first byte, last byte)."""
+
+    endpoint: str = ""
+    reads: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def client(self) -> Any:
+        return boto3.client("s3", endpoint_url=self.endpoint, region_name="us-east-1")
+
+
+@contextmanager
+def s3_server() -> Iterator[Server]:
+    """A server with one bucket, empty."""
+    server = Server()
+    moto = DomainDispatcherApplication(create_backend_app)
+
+    def remember(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        wanted = environ.get("HTTP_RANGE", "")
+        if environ["REQUEST_METHOD"] == "GET" and wanted.startswith("bytes="):
+            first, last = wanted.removeprefix("bytes=").split("-")
+            server.reads.append((environ["PATH_INFO"], int(first), int(last)))
+        return moto(environ, start_response)  # type: ignore[no-any-return]
+
+    listener = make_server("127.0.0.1", 0, remember, threaded=True)
+    server.endpoint = f"http://127.0.0.1:{listener.server_port}"
+    thread = threading.Thread(target=listener.serve_forever, daemon=True)
+    thread.start()
+    server.client().create_bucket(Bucket=BUCKET)
+    try:
+        yield server
+    finally:
+        listener.shutdown()
+        thread.join()

@@ -1,0 +1,182 @@
+"""Log directories in a bucket, read and written through a real S3 protocol on loopback."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from builders import Row, batch
+from log.generated import random_log
+from log.s3 import BUCKET, Server, s3_server
+from ottla.errors import Severity
+from ottla.log.check import check_partition
+from ottla.log.partition import find_partitions
+from ottla.log.publish import (
+    StagedFile,
+    commit,
+    is_published,
+    new_staged_name,
+    open_journals,
+    publish,
+    run_job,
+    settle,
+    staged_path,
+)
+from ottla.log.salvage import plan_salvage
+from ottla.log.salvage_writer import write_salvage
+from ottla.log.segment import read_windows
+from ottla.log.summary import combine, summarize
+from ottla.object_store import StorageOptions
+from ottla.storage import create_file, list_files, open_file, read_bytes, write_file
+
+PARTITIONS, SEGMENTS = 20, 12
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_REGION", "us-east-1")
+        with s3_server() as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def options(server: Server) -> StorageOptions:
+    return StorageOptions(endpoint=server.endpoint)
+
+
+@pytest.fixture(scope="module")
+def uploaded(server: Server) -> int:
+    """Pinterest's layout: several hundred plain segments under a prefix; how many bytes."""
+    client = server.client()
+    bases = [number * 1000 for number in range(SEGMENTS)]
+    logs = [b"".join(random_log(base, count=15, base=base, gaps=False)) for base in bases]
+    for partition in range(PARTITIONS):
+        folder = f"up/ab12/cluster/orders.eu-{partition}"
+        for base, data in zip(bases, logs, strict=True):
+            client.put_object(Bucket=BUCKET, Key=f"{folder}/{base:020d}.log", Body=data)
+            client.put_object(Bucket=BUCKET, Key=f"{folder}/{base:020d}.index", Body=b"")
+    return PARTITIONS * sum(map(len, logs))
+
+
+def asked_for(server: Server) -> tuple[int, int]:
+    """Bytes that were asked for, and bytes that were asked for again."""
+    by_key = defaultdict(list)
+    for key, first, last in server.reads:
+        by_key[key].append((first, last + 1))
+    total = again = 0
+    for spans in by_key.values():
+        reached = 0
+        for first, stop in sorted(spans):
+            total += stop - first
+            again += max(0, min(stop, reached) - first)
+            reached = max(reached, stop)
+    return total, again
+
+
+def test_planning_reads_no_payload(server: Server, options: StorageOptions, uploaded: int) -> None:
+    server.reads.clear()
+    partitions = find_partitions([f"s3a://{BUCKET}/up"], options)
+    assert len(partitions) == PARTITIONS
+    assert {str(partition.name) for partition in partitions} == {
+        f"orders.eu-{number}" for number in range(PARTITIONS)
+    }
+    logs = [segment.log for partition in partitions for segment in partition.segments]
+    assert sum(log.size for log in logs) == uploaded
+    assert len(logs) == PARTITIONS * SEGMENTS
+    assert asked_for(server)[0] <= uploaded // 100
+
+
+def test_reading_asks_for_every_byte_once(
+    server: Server, options: StorageOptions, uploaded: int
+) -> None:
+    partitions = find_partitions([f"s3://{BUCKET}/up"], options)
+    server.reads.clear()
+    read = 0
+    for partition in partitions:
+        for segment in partition.segments:
+            with open_file(segment.log, options) as file:
+                read += sum(int(window.batches.size.sum()) for window in read_windows(file))
+    assert read == uploaded
+    assert asked_for(server) == (uploaded, 0)
+
+
+def test_a_listing_asks_for_no_byte_twice(server: Server, options: StorageOptions) -> None:
+    large = b"".join(
+        batch([Row(n, n, None, np.random.default_rng(n).bytes(300_000))]) for n in range(9)
+    )
+    write_file(f"s3://{BUCKET}/big/t-0/{0:020d}.log", large, options)
+    (partition,) = find_partitions([f"s3://{BUCKET}/big"], options)
+    server.reads.clear()
+    whole = combine([summary for _, summary in summarize(partition, options)])
+    assert (whole.last_offset, whole.problems) == (8, [])
+    total, again = asked_for(server)
+    assert again == 0
+    assert total <= len(large)
+
+
+def test_a_partition_in_a_bucket_is_checked_and_salvaged(
+    server: Server, options: StorageOptions
+) -> None:
+    parts = [batch([Row(n, n)]) for n in range(50)]
+    parts[20] = parts[20][:-1] + b"\xff"
+    source = f"s3://{BUCKET}/damaged/t-0/{0:020d}.log"
+    write_file(source, b"".join(parts), options)
+    (partition,) = find_partitions([f"s3://{BUCKET}/damaged"], options)
+    rules = [violation.rule for violation in check_partition(partition, options)]
+    assert rules == ["crc-matches", "offset-gap"]
+    out = f"s3://{BUCKET}/salvaged"
+    with run_job(out, "j", options) as job:
+        finished = write_salvage(partition, plan_salvage(partition, options), job, options)
+        commit(job, finished.files, [finished.account])
+        publish(job)
+    (clean,) = find_partitions([out], options)
+    found = list(check_partition(clean, options))
+    assert [one for one in found if one.rule.severity is not Severity.NOTE] == []
+    written = read_bytes(clean.segments[0].log, options)
+    assert written == b"".join(parts[:20] + parts[21:])
+    assert open_journals(out, options) == []
+
+
+def test_an_object_that_vanishes_is_named(server: Server, options: StorageOptions) -> None:
+    uri = f"s3://{BUCKET}/gone/t-0/{0:020d}.log"
+    write_file(uri, b"x" * 100, options)
+    (entry,) = list_files(f"s3://{BUCKET}/gone", options)
+    server.client().delete_object(Bucket=BUCKET, Key=f"gone/t-0/{0:020d}.log")
+    with (
+        pytest.raises(FileNotFoundError, match="vanished between listing and reading"),
+        open_file(entry, options) as file,
+    ):
+        file.read_into(np.empty(100, dtype=np.uint8), 0, 100)
+
+
+def test_nothing_under_a_prefix_is_an_error(options: StorageOptions) -> None:
+    with pytest.raises(FileNotFoundError, match="no such object or prefix"):
+        list_files(f"s3://{BUCKET}/nothing", options)
+
+
+def test_of_two_commits_to_a_bucket_the_first_counts(options: StorageOptions) -> None:
+    uri = f"s3://{BUCKET}/once/commit.json"
+    assert create_file(uri, b"first", options)
+    assert not create_file(uri, b"second", options)
+    assert read_bytes(uri, options) == b"first"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_open_journal_in_a_bucket_is_settled(options: StorageOptions, committed: bool) -> None:
+    out = f"s3://{BUCKET}/journal-{committed}"
+    with run_job(out, "j", options) as job:
+        staged = new_staged_name("0.log")
+        write_file(staged_path(job, staged), b"log", options)
+        if committed:
+            commit(job, [StagedFile(staged, "t-0/0.log", 3)], [])
+    settle(out, options)
+    assert open_journals(out, options) == []
+    assert is_published(job) == committed
+    if committed:
+        assert read_bytes(f"{out}/t-0/0.log", options) == b"log"
