@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 from ottla.jobs.demo import DAMAGED, make_logs
 
 _QUERY: Final = """
-    SELECT get_json_object(CAST(value AS STRING), '$.status') AS status, COUNT(*) AS orders,
-           ROUND(SUM(CAST(get_json_object(CAST(value AS STRING), '$.amount') AS DOUBLE)), 2) AS amount
-    FROM orders GROUP BY 1 ORDER BY 1"""
+    SELECT o.status, COUNT(*) AS orders, ROUND(SUM(o.amount), 2) AS amount
+    FROM (SELECT from_json(CAST(value AS STRING), 'status STRING, amount DOUBLE') AS o FROM orders)
+    GROUP BY 1 ORDER BY 1"""
 
 
 class Step(NamedTuple):

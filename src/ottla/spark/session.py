@@ -1,7 +1,9 @@
-"""Start Spark for our own commands: quiet, local unless told otherwise, workers with warm kernels."""
+"""Start Spark for our own commands: quiet, local unless told otherwise, with warm kernels."""
 
 import os
 import shutil
+import sys
+from pathlib import Path
 from typing import Final
 
 from ottla.errors import OptionError
@@ -13,18 +15,19 @@ except ImportError as missing:
 
 DEFAULT_MASTER: Final = "local[*]"
 
+# Not spark.python.unix.domain.socket.enabled: with it, planners of 4.3 end in a traceback on stderr.
 _SETTINGS: Final = {
     "spark.python.daemon.module": "ottla.spark.daemon",
-    # A socket file instead of loopback TCP between the JVM and its Python workers.
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_LOCAL_SETTINGS: Final = {
+_LOCAL# Not spark.python.unix.domain.socket.enabled: with it, planners of 4.3 end in a traceback on stderr.
+_SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
 
 def start_session(name: str, master: str | None = None) -> SparkSession:
@@ -32,7 +35,13 @@ def start_session(name: str, master: str | None = None) -> SparkSession:
     _require_java()
     chosen = master or os.environ.get("MASTER") or DEFAULT_MASTER
     builder = SparkSession.builder.appName(f"ottla {name}").master(chosen)
-    settings = _SETTINGS | (_LOCAL_SETTINGS if chosen.startswith("local") else {})
+    settings = dict(_SETTINGS)
+    if chosen.startswith("local"):
+        # Workers on this machine must be the Python that has ottla, not the first on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings |= _LOCAL_SETTINGS
+    if _LOGGING.exists():  # not in a zip
+        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOGGING}"
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
