@@ -15,15 +15,14 @@ except ImportError as missing:
 
 DEFAULT_MASTER: Final = "local[*]"
 
-# Not spark.python.unix.domain.socket.enabled: with it, planners of 4.3 end in a traceback on stderr.
+# Not spark.python.unix.domain.socket.enabled: planners of 4.3 then end in a traceback.
 _SETTINGS: Final = {
     "spark.python.daemon.module": "ottla.spark.daemon",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_LOCAL# Not spark.python.unix.domain.socket.enabled: with it, planners of 4.3 end in a traceback on stderr.
-_SETTINGS: Final = {
+_LOCAL_SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
