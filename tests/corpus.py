@@ -26,7 +26,10 @@ def expected_lines(corpus: Path, case: str, *, check_crcs: bool = True) -> list[
 def difference(found: list[Line], expected: list[Line]) -> str | None:
     """The first line that differs, or None; the README of the corpus says what may differ."""
     fallen = {line["position"] for line in expected if line.get("exception") == "OutOfMemoryError"}
-    pairs = zip_longest(_comparable(found, fallen), _comparable(expected, fallen), fillvalue={})
+    nothing: Line = {}
+    pairs = zip_longest(
+        _comparable(found, fallen), _comparable(expected, fallen), fillvalue=nothing
+    )
     for number, (ours, theirs) in enumerate(pairs):
         fields = [name for name in ours | theirs if _text(ours, name) != _text(theirs, name)]
         if fields:

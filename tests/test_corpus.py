@@ -26,7 +26,7 @@ def dump(*arguments: str) -> tuple[int, bytes]:
     with contextlib.redirect_stdout(out):
         status = main(["dump", "--format", "jsonl", *arguments])
         out.flush()
-    return status, out.buffer.getvalue()  # type: ignore[attr-defined]
+    return status, out.buffer.getvalue()
 
 
 def dumped(corpus: Path, case: str, *flags: str) -> list[Line]:

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ def blocks_of(document: Path) -> list[Block]:
     ]
 
 
-def documents() -> list[object]:
+def documents() -> Iterable[object]:
     """The documents with examples; those that start Spark are marked so."""
     found = []
     for path in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]):
