@@ -6,7 +6,6 @@ begins at the first segment, because a transaction can have begun anywhere.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -14,22 +13,20 @@ from ottla.batch.attributes import Bools, is_control
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels import status
-from ottla.kernels.crc import compute_crcs
 from ottla.kernels.producers import Markers
-from ottla.kernels.tables import Batches, Int64s, take_batches
+from ottla.kernels.tables import Batches, take_batches
+from ottla.kernels.transactions import NOT_READ
+from ottla.kernels.transactions import read_markers as read_markers_held
 from ottla.log.names import FileState, Kind
 from ottla.log.partition import Partition, Segment
 from ottla.log.producer_snapshot import read_producer_snapshot
-from ottla.log.walk import walk_file
+from ottla.log.walk import TABLE_ROWS, walk_file
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.region import PADDING, Region
 from ottla.rules.producer import no_markers
 from ottla.rules.snapshots import from_snapshot
 from ottla.rules.transactions import Transactions, read_markers
 from ottla.storage import File, open_file, read_bytes
-
-_NEAR: Final = 16 << 10  # control batches no further apart are read at once
-_MOST: Final = 1 << 20  # and one read begins in each so many bytes
 
 
 @dataclass(slots=True)
@@ -80,10 +77,17 @@ def _start(
 
 
 def _read_segment(segment: Segment, found: PartitionTransactions, storage: StorageOptions) -> None:
+    room = no_markers(TABLE_ROWS)
+
+    def look(region: Region, table: Batches, first: int, end: int) -> None:
+        read_markers_held(region.data, region.size, region.position, table, room, first, end)
+
     with open_file(segment.log, storage) as file:
-        for walked in walk_file(file):
+        for walked in walk_file(file, look=look):
             batches = walked.batches
-            markers, corrupt = _open_control_batches(file, batches)
+            markers = Markers(*(column[: batches.position.size] for column in room))
+            _read_others(file, batches, markers)
+            corrupt = is_control(batches) & (batches.crc != batches.computed_crc)
             if corrupt.any():
                 found.problems += _corrupt_markers(file, batches, corrupt)
                 batches = take_batches(batches, ~corrupt)
@@ -96,26 +100,14 @@ def _read_segment(segment: Segment, found: PartitionTransactions, storage: Stora
                 )
 
 
-def _open_control_batches(file: File, batches: Batches) -> tuple[Markers, Bools]:
-    """What the markers say, and which control batches are not what was sealed."""
-    markers = no_markers(batches.position.size)
-    corrupt = np.zeros(batches.position.size, dtype=np.bool_)
-    rows = np.flatnonzero(is_control(batches))
-    for group in _near_each_other(batches, rows):
-        some = take_batches(batches, group)
-        region = _read(file, int(some.position[0]), int(some.position[-1] + some.size[-1]))
-        compute_crcs(region.data, region.position, some)
-        corrupt[group] = some.crc != some.computed_crc
-        for column, values in zip(markers, read_markers(region, some), strict=True):
-            column[group] = values
-    return markers, corrupt
-
-
-def _near_each_other(batches: Batches, rows: Int64s) -> list[Int64s]:
-    """Rows in groups, each worth one read."""
-    starts, ends = batches.position[rows], (batches.position + batches.size)[rows]
-    far = (starts[1:] - ends[:-1] > _NEAR) | (np.diff(starts // _MOST) > 0)
-    return np.split(rows, np.flatnonzero(far) + 1) if rows.size else []
+def _read_others(file: File, batches: Batches, markers: Markers) -> None:
+    """Open the control batches that are compressed, or that a block did not hold to their end."""
+    for row in np.flatnonzero(markers.control_type == NOT_READ).tolist():
+        alone = take_batches(batches, slice(row, row + 1))
+        start = int(alone.position[0])
+        region = _read(file, start, start + int(alone.size[0]))
+        for column, value in zip(markers, read_markers(region, alone), strict=True):
+            column[row] = value[0]
 
 
 def _read(file: File, start: int, stop: int) -> Region:

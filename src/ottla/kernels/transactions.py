@@ -6,11 +6,14 @@ import numpy.typing as npt
 from ottla.format.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, ControlType
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels.crc import crc32c_inlined
 from ottla.kernels.ints import read_i16, read_i32, wrapping_add
 from ottla.kernels.producers import NO_MARKER, Markers
 from ottla.kernels.records_v2 import locate_record
 from ottla.kernels.status import OK
 from ottla.kernels.tables import Batches, Int64s
+
+NOT_READ = -3  # the control type of a control batch that must be opened otherwise
 
 _KEY_SIZE = 4  # version and type, int16 each (ControlRecordType)
 _VALUE_SIZE = 6  # version int16, coordinator epoch int32 (EndTransactionMarker)
@@ -37,25 +40,36 @@ def read_marker(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 
 @kernel
-def read_markers(data: Bytes, origin: int, batches: Batches, markers: Markers) -> int:
-    """Fill `markers` from uncompressed control batches; return how many compressed ones there are.
+def read_markers(
+    data: Bytes, held: int, origin: int, batches: Batches, markers: Markers, first: int, end: int
+) -> int:
+    """Fill `markers` of rows `first` to `end`, and the computed CRC of what is opened.
 
-    data[0] is at position `origin` of the file.
+    data[:held] is what the file has at `origin`. A control batch that is compressed, or not held,
+    is left at NOT_READ; returns how many there are. One with a wrong CRC says nothing.
     """
-    compressed = 0
-    for row in range(batches.position.size):
+    missed = 0
+    for row in range(first, end):
         markers.control_type[row] = NO_MARKER
         markers.coordinator_epoch[row] = -1
         markers.timestamp[row] = -1
         attributes = batches.attributes[row]
-        if batches.magic[row] < 2 or attributes & CONTROL == 0 or batches.count[row] <= 0:
-            continue
-        if attributes & CODEC_MASK:
-            compressed += 1
+        if batches.magic[row] < 2 or attributes & CONTROL == 0:
             continue
         at = batches.position[row] - origin
         stop = at + batches.size[row]
-        if batches.size[row] <= BATCH_OVERHEAD:
+        if stop > held:
+            markers.control_type[row] = NOT_READ
+            missed += 1
+            continue
+        if batches.size[row] < BATCH_OVERHEAD:
+            continue
+        batches.computed_crc[row] = crc32c_inlined(data, at + 21, stop)
+        if batches.count[row] <= 0 or batches.computed_crc[row] != batches.crc[row]:
+            continue
+        if attributes & CODEC_MASK:
+            markers.control_type[row] = NOT_READ
+            missed += 1
             continue
         control_type, coordinator_epoch, delta = read_marker(data, at + BATCH_OVERHEAD, stop)
         markers.control_type[row] = control_type
@@ -64,7 +78,7 @@ def read_markers(data: Bytes, origin: int, batches: Batches, markers: Markers) -
             markers.timestamp[row] = batches.max_timestamp[row]
         else:
             markers.timestamp[row] = wrapping_add(batches.base_timestamp[row], delta)
-    return compressed
+    return missed
 
 
 @kernel

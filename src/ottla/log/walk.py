@@ -1,6 +1,6 @@
 """Walk the headers of a segment without reading its records."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -8,10 +8,10 @@ import numpy as np
 from ottla.kernels import status
 from ottla.kernels.tables import Batches, allocate_batches, concat_batches, take_batches
 from ottla.kernels.walk import MORE, walk
-from ottla.region import PADDING
+from ottla.region import PADDING, Region
 from ottla.storage import File, is_remote
 
-_TABLE_ROWS: Final = 1 << 14
+TABLE_ROWS: Final = 1 << 14
 
 
 class Stride(NamedTuple):
@@ -34,11 +34,20 @@ class Walk(NamedTuple):
     status: int
 
 
-def walk_file(file: File, *, start: int = 0, end: int | None = None) -> Iterator[Walk]:
-    """Headers from `start` on, in tables of bounded size; only the last one stops early."""
+def walk_file(
+    file: File,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    look: Callable[[Region, Batches, int, int], None] | None = None,
+) -> Iterator[Walk]:
+    """Headers from `start` on, in tables of bounded size; only the last one stops early.
+
+    `look` is shown the bytes that happen to be held, and which rows of the table are new.
+    """
     stop = file.size if end is None else min(end, file.size)
     stride = _REMOTE if is_remote(file.path) else _LOCAL
-    table, rows = allocate_batches(_TABLE_ROWS), 0
+    table, rows = allocate_batches(TABLE_ROWS), 0
     block = np.zeros(min(stride.block, max(0, stop - start)) + PADDING, dtype=np.uint8)
     origin, held, wanted = start, 0, stride.block
     outcome = MORE
@@ -48,6 +57,8 @@ def walk_file(file: File, *, start: int = 0, end: int | None = None) -> Iterator
             held = file.read_into(block, origin, min(wanted, max(0, stop - origin)))
             seen = 0
         rows, at, outcome, _ = walk(block[seen:], held - seen, origin + seen, stop, table, rows)
+        if look is not None and rows > before:
+            look(Region(block, held, file.path, origin), table, before, rows)
         seen += at
         if outcome == MORE and seen > 0:
             passed = rows - before
@@ -59,7 +70,7 @@ def walk_file(file: File, *, start: int = 0, end: int | None = None) -> Iterator
         yield Walk(take_batches(table, slice(0, rows)), origin + seen, reason)
         if outcome != status.TABLE_FULL:
             return
-        table, rows = allocate_batches(_TABLE_ROWS), 0
+        table, rows = allocate_batches(TABLE_ROWS), 0
 
 
 def walk_segment(file: File) -> Walk:

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from ottla.batch.attributes import Bools, codec_ids, is_control
 from ottla.codec import Arena, CodecError, decompress_into
-from ottla.format.attributes import ControlType
-from ottla.format.layout import BATCH_OVERHEAD, TRANSACTION_INDEX_ENTRY
+from ottla.format.attributes import CODEC_MASK, ControlType
+from ottla.format.layout import BATCH_OVERHEAD, TRANSACTION_INDEX_ENTRY, position_of
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels import transactions as kernels
-from ottla.kernels.producers import Completed, Markers
+from ottla.kernels.crc import crc32c
+from ottla.kernels.producers import NO_MARKER, Completed, Markers
 from ottla.kernels.tables import Batches, Int64s, take_batches
 from ottla.region import Region
 from ottla.rules.producer import (
@@ -31,6 +32,7 @@ from ottla.rules.producer import (
 
 Entries = npt.NDArray[np.void]
 
+CRC_START: Final = position_of("attributes")
 MAX_MARKER_BATCH_BYTES: Final = 1 << 20  # a compressed control batch; Kafka writes none
 
 
@@ -103,37 +105,44 @@ class Transactions:
 
 
 def read_markers(region: Region, batches: Batches) -> Markers:
-    """What the control batches of a window say."""
-    markers = no_markers(batches.position.size)
-    if kernels.read_markers(region.data, region.position, batches, markers):
-        _read_compressed_markers(region, batches, markers)
+    """What the control batches of a window say; one whose CRC is wrong says nothing."""
+    count = batches.position.size
+    markers = no_markers(count)
+    if kernels.read_markers(region.data, region.size, region.position, batches, markers, 0, count):
+        _read_compressed(region, batches, markers)
     return markers
 
 
-def _read_compressed_markers(region: Region, batches: Batches, markers: Markers) -> None:
+def _read_compressed(region: Region, batches: Batches, markers: Markers) -> None:
     """Markers that someone compressed: a broker leaves them as they are (LogValidator)."""
     arena = Arena()
-    for row in np.flatnonzero(is_control(batches) & (codec_ids(batches) > 0) & (batches.count > 0)):
-        start = int(batches.position[row]) - region.position + BATCH_OVERHEAD
-        stop = start - BATCH_OVERHEAD + int(batches.size[row])
+    ends = batches.position + batches.size - region.position
+    compressed = (codec_ids(batches) > 0) & (ends <= region.size)
+    rows = np.flatnonzero((markers.control_type == kernels.NOT_READ) & compressed)
+    for row in rows.tolist():
+        markers.control_type[row] = NO_MARKER
+        payload = region.data.data[int(ends[row] - batches.size[row]) + BATCH_OVERHEAD : ends[row]]
         arena.at = BATCH_OVERHEAD
         try:
-            payload = region.data.data[start:stop]
-            size = decompress_into(
-                int(codec_ids(batches)[row]), 2, payload, arena, MAX_MARKER_BATCH_BYTES
-            )
+            codec = int(codec_ids(batches)[row])
+            size = decompress_into(codec, 2, payload, arena, MAX_MARKER_BATCH_BYTES)
         except CodecError:
             continue
-        alone = take_batches(batches, slice(int(row), int(row) + 1))
-        alone = alone._replace(
-            position=np.zeros(1, dtype=np.int64),
-            size=np.array([BATCH_OVERHEAD + size]),
-            attributes=alone.attributes & ~np.int64(7),
-        )
-        its_marker = no_markers(1)
-        kernels.read_markers(arena.data, 0, alone, its_marker)
+        its_marker = _read_decompressed(arena, BATCH_OVERHEAD + size, batches, row)
         for column, value in zip(markers, its_marker, strict=True):
             column[row] = value[0]
+
+
+def _read_decompressed(arena: Arena, size: int, batches: Batches, row: int) -> Markers:
+    """The marker of a batch whose records lie in the arena, behind the room of a header."""
+    alone = take_batches(batches, np.array([row]))
+    alone.position[0] = 0
+    alone.size[0] = size
+    alone.attributes[0] &= ~np.int64(CODEC_MASK)
+    alone.crc[0] = crc32c(arena.data, CRC_START, size)
+    markers = no_markers(1)
+    kernels.read_markers(arena.data, size, 0, alone, markers, 0, 1)
+    return markers
 
 
 def aborted_transactions(completed: Completed) -> Entries:
