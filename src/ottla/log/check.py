@@ -154,8 +154,11 @@ def _newest_timestamps(chunks: Iterable[Chunk], positions: Int64s) -> Int64s:
     """The greatest timestamp of the records of each batch; a batch may be in several chunks."""
     newest = np.full(positions.size, np.iinfo(np.int64).min, dtype=np.int64)
     for chunk in chunks:
-        origins = [np.repeat(batches.position, counts) for batches, counts in chunk.pieces]
-        rows = np.searchsorted(positions, np.concatenate(origins))
+        counts = np.concatenate([its for _, its in chunk.pieces])
+        origins = np.concatenate([batches.position for batches, _ in chunk.pieces])[counts > 0]
+        starts = (np.cumsum(counts) - counts)[counts > 0]
+        greatest = np.maximum.reduceat(chunk.buffers.timestamp[: chunk.count], starts)
+        rows = np.searchsorted(positions, origins)
         inside = rows < positions.size
-        np.maximum.at(newest, rows[inside], chunk.buffers.timestamp[: chunk.count][inside])
+        np.maximum.at(newest, rows[inside], greatest[inside])
     return newest
