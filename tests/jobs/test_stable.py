@@ -1,0 +1,94 @@
+"""What read_committed needs to know, from side files where they check out and from the log else."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from builders import Row, batch
+from jobs.topics import ABORT, COMMIT, TRANSACTIONAL, Segment, marker
+from naive import crc32c
+from ottla.jobs.stable import find_stable
+from ottla.log.partition import Partition, find_partitions
+from ottla.object_store import DEFAULT_OPTIONS
+
+
+def snapshot(*open_ones: tuple[int, int]) -> bytes:
+    """Producers with the first offset of their open transaction, or -1."""
+    entries = [struct.pack(">qhiqiqiq", one, 0, 0, 0, 0, 0, 0, first) for one, first in open_ones]
+    covered = struct.pack(">i", len(entries)) + b"".join(entries)
+    return struct.pack(">hI", 1, crc32c(covered)) + covered
+
+
+def data(offset: int, producer: int) -> bytes:
+    return batch([Row(offset, 1000)], attributes=TRANSACTIONAL, producer=(producer, 0, 0))
+
+
+def partition(folder: Path) -> Partition:
+    """Producer 1 aborts 0, producer 2 commits 1 in the second segment, 3 is open from 3 on."""
+    folder.mkdir()
+    first, second = Segment(0), Segment(3)
+    for offset, producer in ((0, 1), (1, 2)):
+        first.append(data(offset, producer), offset, 1000)
+    first.append(marker(2, 1, ABORT, 1000), 2, 1000)
+    first.aborts += struct.pack(">hqqqq", 0, 1, 0, 2, 1)
+    second.append(data(3, 3), 3, 1000)
+    second.append(marker(4, 2, COMMIT, 1000), 4, 1000)
+    for segment in (first, second):
+        segment.write(folder, indexes=True)
+    return _read(folder)
+
+
+def _read(folder: Path) -> Partition:
+    (found,) = find_partitions([folder])
+    return found
+
+
+def answer(found: Partition, watermark: int | None = None) -> tuple[list[tuple[int, int]], int]:
+    stable = find_stable(found, watermark, DEFAULT_OPTIONS)
+    aborted = [(int(row["producer_id"]), int(row["last_offset"])) for row in stable.aborted]
+    return aborted, stable.last_stable_offset
+
+
+def test_the_log_alone_tells(tmp_path: Path) -> None:
+    assert answer(partition(tmp_path / "t-0")) == ([(1, 2)], 3)
+
+
+def test_a_snapshot_says_what_was_open_before_it(tmp_path: Path) -> None:
+    partition(tmp_path / "t-0")
+    (tmp_path / "t-0" / f"{3:020d}.snapshot").write_bytes(snapshot((1, -1), (2, 1)))
+    assert answer(_read(tmp_path / "t-0")) == ([(1, 2)], 3)
+
+
+def test_a_snapshot_spares_the_segments_before_it(tmp_path: Path) -> None:
+    """A transaction that only the snapshot knows stays open: the first segment was not read."""
+    partition(tmp_path / "t-0")
+    (tmp_path / "t-0" / f"{3:020d}.snapshot").write_bytes(snapshot((7, 2)))
+    assert answer(_read(tmp_path / "t-0")) == ([(1, 2)], 2)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 10, snapshot((7, 2))[:-1] + b"?"])
+def test_a_broken_snapshot_is_not_believed(tmp_path: Path, damage: bytes) -> None:
+    partition(tmp_path / "t-0")
+    (tmp_path / "t-0" / f"{3:020d}.snapshot").write_bytes(damage)
+    assert answer(_read(tmp_path / "t-0")) == ([(1, 2)], 3)
+
+
+@pytest.mark.parametrize("with_snapshot", [True, False])
+def test_a_decision_above_the_high_watermark_does_not_count(
+    tmp_path: Path, with_snapshot: bool
+) -> None:
+    partition(tmp_path / "t-0")
+    if with_snapshot:
+        name = f"{3:020d}.snapshot"
+        (tmp_path / "t-0" / name).write_bytes(snapshot((1, -1), (2, 1)))
+    assert answer(_read(tmp_path / "t-0"), 4)[1] == 1
+
+
+def test_logs_without_indexes_are_read_whole(tmp_path: Path) -> None:
+    partition(tmp_path / "t-0")
+    for path in (tmp_path / "t-0").iterdir():
+        if path.suffix != ".log":
+            path.unlink()
+    (tmp_path / "t-0" / f"{3:020d}.snapshot").write_bytes(snapshot((7, 2)))
+    assert answer(_read(tmp_path / "t-0")) == ([(1, 2)], 3)

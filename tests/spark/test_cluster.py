@@ -1,0 +1,82 @@
+"""The same rows on two executors in processes of their own: what is shipped to them is enough."""
+
+import os
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.topics import Written, write_topic
+from spark.conftest import CONFIGURATION
+
+pytestmark = pytest.mark.spark_long
+
+MASTER = "local-cluster[2,1,1024]"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(MASTER).config("spark.executor.memory", "512m")
+    for name, value in CONFIGURATION.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    assert session.sparkContext.master == MASTER, "one pytest process per Spark master"
+    yield session
+    session.stop()
+    # This mode writes there whatever SPARK_WORKER_DIR says.
+    shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="module")
+def topic(logs: Path) -> list[Written]:
+    return write_topic(logs, "orders")
+
+
+def rows_of(topic: list[Written]) -> list[tuple[int, int, bytes | None]]:
+    return [(part.partition, row.offset, row.value) for part in topic for row in part.rows]
+
+
+@pytest.mark.parametrize("split", ["4k", "1m", "64m"])
+def test_rows_are_the_same_for_every_split(
+    cluster: SparkSession, logs: Path, topic: list[Written], split: str
+) -> None:
+    frame = cluster.read.format("kafka-log").option("splitBytes", split).load(str(logs))
+    rows = frame.select("partition", "offset", "value").collect()
+    found = [(one, two, None if value is None else bytes(value)) for one, two, value in rows]
+    assert sorted(found, key=lambda row: row[:2]) == rows_of(topic)
+
+
+def test_a_zip_of_the_package_is_enough(
+    cluster: SparkSession, logs: Path, topic: list[Written], tmp_path: Path
+) -> None:
+    import ottla
+    from ottla.spark import register
+
+    archive = tmp_path / "ottla.zip"
+    root = Path(ottla.__file__).parent
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in root.rglob("*"):
+            if path.suffix in (".py", ".txt"):
+                packed.write(path, path.relative_to(root.parent))
+    cluster.sparkContext.addPyFile(str(archive))
+    register(cluster)
+    home = cluster.sparkContext.parallelize([0], 1).map(_where_ottla_is).first()
+    assert "ottla.zip" in home
+    assert cluster.read.format("kafka-log").load(str(logs)).count() == len(rows_of(topic))
+
+
+def _where_ottla_is(_: int) -> str:
+    import ottla
+
+    return str(ottla.__file__)
