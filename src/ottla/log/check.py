@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from ottla.rules.producer import Origin
 from ottla.rules.transactions import read_markers
 from ottla.storage import File, open_file
 
-_COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+_COORDINATOR_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 def check_partition(

@@ -6,7 +6,7 @@ goes on from it, so that one bad batch does not condemn all that follow.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -144,7 +144,7 @@ def _producer_violation(stopped: Refusal | Duplicate, batches: Batches, file: st
     return _broken(file, batches, stopped.row, rule, found, stopped.expected)
 
 
-_DETAILS = {
+_DETAILS: Final = {
     Rule.OFFSETS_RISE: "the batch does not begin after the one before",
     Rule.OFFSET_IN_SEGMENT: "the batch does not belong into this segment",
     Rule.COUNT_FITS_OFFSETS: "more records than offsets",
