@@ -38,6 +38,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         description="Print the batches and records of log segments and metadata snapshots.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="a .log or .checkpoint file")
     add_format(parser)

@@ -28,6 +28,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         description="Show every field of one batch: position, bytes, name and value.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("file", metavar="FILE", help="a .log or .checkpoint file")
     place = parser.add_mutually_exclusive_group()
