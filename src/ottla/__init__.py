@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.log.segment import read_batches as read_batches
     from ottla.log.segment import read_segment as read_segment
     from ottla.log.segment import write_segment as write_segment
+    from ottla.spark.log import read_log as read_log
 
 # Imported on first use, so that `import ottla` costs nothing and needs no Spark.
 _HOMES = {
@@ -32,6 +33,7 @@ _HOMES = {
     "OptionError": "ottla.errors",
     "Violation": "ottla.errors",
     "read_batches": "ottla.log.segment",
+    "read_log": "ottla.spark.log",
     "read_segment": "ottla.log.segment",
     "write_segment": "ottla.log.segment",
 }

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,18 +17,19 @@ HERE = Path(__file__).parent
 PATIENCE = 300
 
 
-def start(script: str, *arguments: object) -> "subprocess.Popen[str]":
+def start(script: str, errors: Path, *arguments: object) -> "subprocess.Popen[str]":
     paths = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, str(HERE / script), *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
+    with errors.open("a") as stderr:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+        )
 
 
 def committed_files(sink: Path) -> set[str]:
@@ -41,7 +44,7 @@ def committed_files(sink: Path) -> set[str]:
 def wait_for_progress(sink: Path, before: int, query: "subprocess.Popen[str]") -> None:
     deadline = time.monotonic() + PATIENCE
     while len(committed_files(sink)) <= before:
-        assert query.poll() is None, "the query ended by itself"
+        assert query.poll() is None, "the query ended by itself, see the file `errors`"
         assert time.monotonic() < deadline, "the query makes no progress"
         time.sleep(0.2)
 
@@ -56,19 +59,20 @@ def sink_rows(sink: Path) -> list[tuple[int, int, str]]:
 
 
 def kill_and_restart(tmp_path: Path, times: int) -> tuple[int, int]:
-    logs, sink, stop = tmp_path / "logs", tmp_path / "sink", tmp_path / "stop"
+    logs, sink, errors = tmp_path / "logs", tmp_path / "sink", tmp_path / "errors"
     logs.mkdir()
-    writer = start("growing_log.py", logs, stop, 7)
-    for number in range(times):
-        query = start("tailing_query.py", logs, sink, "always")
-        wait_for_progress(sink, len(committed_files(sink)), query)
-        time.sleep(number % 5 / 4)
-        os.killpg(query.pid, signal.SIGKILL)
-        query.wait()
-    stop.touch()
+    with growing(logs, tmp_path / "stop", errors) as writer:
+        for number in range(times):
+            query = start("tailing_query.py", errors, logs, sink, "always")
+            try:
+                wait_for_progress(sink, len(committed_files(sink)), query)
+                time.sleep(number % 5 / 4)
+            finally:
+                os.killpg(query.pid, signal.SIGKILL)
+                query.wait()
     held = json.loads(writer.communicate(timeout=PATIENCE)[0])
-    last = start("tailing_query.py", logs, sink, "now")
-    assert last.wait(timeout=PATIENCE) == 0
+    last = start("tailing_query.py", errors, logs, sink, "now")
+    assert last.wait(timeout=PATIENCE) == 0, errors.read_text()
     expected = [
         (number, offset, value)
         for number, values in enumerate(held)
@@ -77,6 +81,15 @@ def kill_and_restart(tmp_path: Path, times: int) -> tuple[int, int]:
     found = sink_rows(sink)
     assert found == expected
     return len(found), len({row[:2] for row in found})
+
+
+@contextmanager
+def growing(logs: Path, stop: Path, errors: Path) -> "Iterator[subprocess.Popen[str]]":
+    writer = start("growing_log.py", errors, logs, stop, 7)
+    try:
+        yield writer
+    finally:
+        stop.touch()
 
 
 @pytest.mark.parametrize(
