@@ -27,7 +27,8 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 def json_text(value: Any) -> str:
     """Compact JSON; characters stay themselves."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Interpreted kernels (NUMBA_DISABLE_JIT) give NumPy's integers, which JSON does not know.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=int)
 
 
 def json_line(value: Any) -> bytes:
