@@ -16,7 +16,7 @@ from ottla.kernels.offset_commits import (
     read_commit_keys,
     read_commit_values,
 )
-from ottla.region import Bytes, padded
+from ottla.region import PADDING, Bytes, padded
 
 Int64s = npt.NDArray[np.int64]
 
@@ -52,27 +52,19 @@ def _spans(array: pa.Array) -> tuple[Int64s, Bytes]:
     return limits.astype(np.int64) - start, padded(used)
 
 
-def key_identities(commits: Commits, keys: Bytes) -> pa.Array:
-    """What each row is about: its key without the record type, as types 0 and 1 mean the same."""
-    starts = commits.group_start - 2  # the size of the group's name
-    return spans(keys, starts, commits.topic_start + commits.topic_size + 4 - starts)
-
-
-def spans(data: Bytes, starts: Int64s, sizes: Int64s) -> pa.Array:
-    """The bytes of each span."""
+def texts(data: Bytes, starts: Int64s, sizes: Int64s) -> pa.Array:
+    """The text of each span; the spans are parts of one array, so their sum is an int32."""
     bounds = np.zeros(starts.size + 1, dtype=np.int64)
     np.cumsum(sizes, out=bounds[1:])
-    target = np.empty(int(bounds[-1]), dtype=np.uint8)
+    size = int(bounds[-1])
+    target = np.empty(size + PADDING, dtype=np.uint8)
     copy_spans(data, starts, bounds, target)
-    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(target)]
-    return pa.Array.from_buffers(pa.large_binary(), starts.size, buffers)
-
-
-def texts(data: Bytes, starts: Int64s, sizes: Int64s) -> pa.Array:
-    """The text of each span."""
-    raw = spans(data, starts, sizes)
+    buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(target)]
+    if not np.any(target[:size] & 0x80):
+        return pa.Array.from_buffers(pa.string(), starts.size, buffers)
+    raw = pa.Array.from_buffers(pa.binary(), starts.size, buffers)
     try:
-        return raw.cast(pa.large_string()).cast(pa.string())
+        return raw.cast(pa.string())
     except pa.ArrowInvalid:  # not UTF-8: with replacement marks, as Java reads it
         return pa.array([value.decode("utf-8", "replace") for value in raw.to_pylist()])
 

@@ -6,7 +6,7 @@ transactions end, the record with the highest offset wins, be it a commit or a t
 log is never in memory.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.format.attributes import ControlType
-from ottla.internal.commits import DecodedCommits, decode_commits, key_identities, texts, topic_ids
+from ottla.internal.commits import DecodedCommits, decode_commits, texts, topic_ids
 from ottla.internal.records import CONSUMER_OFFSETS, decode_record, why_unusable
-from ottla.kernels.offset_commits import BROKEN, COMMIT, TOMBSTONE, UNKNOWN_VERSION
+from ottla.kernels.offset_commits import BROKEN, COMMIT, TOMBSTONE, UNKNOWN_VERSION, Commits
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -47,10 +47,8 @@ GROUP_OFFSETS_SCHEMA: Final = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-# While folding, rows also know their key and producer.
-_ROW_SCHEMA: Final = GROUP_OFFSETS_SCHEMA.append(pa.field("key", pa.large_binary())).append(
-    pa.field("producerId", pa.int64())
-)
+# While folding, rows also know their producer.
+_ROW_SCHEMA: Final = GROUP_OFFSETS_SCHEMA.append(pa.field("producerId", pa.int64()))
 
 _NEW_ROWS: Final = 1 << 18
 
@@ -67,7 +65,7 @@ class CurrentOffsets:
     """The offsets committed by the records seen so far."""
 
     def __init__(self) -> None:
-        self._fold = _Fold()
+        self._fold = _Fold(_last_of_each_key)
         self._settled = _ROW_SCHEMA.empty_table()
         self._new: list[pa.Table] = []
         self._errors = [GROUP_OFFSETS_SCHEMA.empty_table()]
@@ -90,27 +88,45 @@ class CurrentOffsets:
         )
 
     def _merge(self) -> None:
-        self._settled = _last_of_each_key(pa.concat_tables([self._settled, *self._new]))
+        self._settled = _last_of_each(pa.concat_tables([self._settled, *self._new]))
         self._new = []
 
 
 def offset_history(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Every commit and deletion, in the order in which they took effect."""
-    fold = _Fold()
+    fold = _Fold(_every_row)
     for batch in batches:
-        rows, broken = fold.add(batch)
-        effect = pc.coalesce(rows["markerOffset"], rows["logOffset"])
-        order = pc.sort_indices(
-            pa.table({"effect": effect, "logOffset": rows["logOffset"]}),
-            sort_keys=[("effect", "ascending"), ("logOffset", "ascending")],
-        )
-        yield pa.concat_tables([rows.take(order).select(GROUP_OFFSETS_SCHEMA.names), broken])
+        rows, errors = fold.add(batch)
+        if rows["markerOffset"].null_count < len(rows):
+            effect = pc.coalesce(rows["markerOffset"], rows["logOffset"])
+            keys = [("effect", "ascending"), ("logOffset", "ascending")]
+            rows = rows.append_column("effect", effect).sort_by(keys)
+        yield pa.concat_tables([rows.select(GROUP_OFFSETS_SCHEMA.names), errors])
+
+
+def _every_row(batch: pa.RecordBatch, chosen: Bools) -> Bools:  # noqa: ARG001
+    return chosen
+
+
+def _last_of_each_key(batch: pa.RecordBatch, chosen: Bools) -> Bools:
+    """Of rows that settle at once only the last of each key matters."""
+    codes = batch["key"].dictionary_encode().indices.fill_null(0).to_numpy()
+    last = np.full(codes.size, -1)
+    at = np.flatnonzero(chosen)
+    last[codes[at]] = at  # of equal codes the last one stays
+    kept = np.zeros_like(chosen)
+    kept[last[last >= 0]] = True
+    return kept
 
 
 @dataclass(slots=True)
 class _Fold:
-    """What must be remembered from one batch of records to the next: transactions still open."""
+    """What must be remembered from one batch of records to the next: transactions still open.
 
+    `thin` may leave out rows that others of the same batch overrule.
+    """
+
+    thin: Callable[[pa.RecordBatch, Bools], Bools]
     undecided: pa.Table = field(default_factory=_ROW_SCHEMA.empty_table)
 
     def add(self, batch: pa.RecordBatch) -> tuple[pa.Table, pa.Table]:
@@ -120,6 +136,7 @@ class _Fold:
         is_control = _bools(batch["isControl"])
         transactional = (kind == COMMIT) & _bools(batch["isTransactional"]) & ~is_control
         plain = ((kind == COMMIT) & ~transactional | (kind == TOMBSTONE)) & ~is_control
+        plain = self.thin(batch, plain)
         waiting = pa.concat_tables([self.undecided, _rows(batch, decoded, transactional)])
         marker, types = _next_markers(waiting, _markers(batch, is_control))
         committed = waiting.filter(pa.array(types == ControlType.COMMIT))
@@ -136,9 +153,11 @@ class _Fold:
 
 def _rows(batch: pa.RecordBatch, decoded: DecodedCommits, chosen: Bools) -> pa.Table:
     at = np.flatnonzero(chosen)
-    commits = type(decoded.commits)(*(column[at] for column in decoded.commits))
+    if at.size == 0:
+        return _ROW_SCHEMA.empty_table()
+    commits = Commits(*(column[at] for column in decoded.commits))
+    records = batch.select(["offset", "timestamp", "producerId"]).take(pa.array(at))
     deleted = commits.kind == TOMBSTONE
-    records = batch.take(pa.array(at))
 
     def numbers(column: Int64s, kind: pa.DataType) -> pa.Array:
         return pa.array(column, mask=deleted).cast(kind)
@@ -149,9 +168,7 @@ def _rows(batch: pa.RecordBatch, decoded: DecodedCommits, chosen: Bools) -> pa.T
         "partition": pa.array(commits.partition).cast(pa.int32()),
         "offset": numbers(commits.offset, pa.int64()),
         "leaderEpoch": numbers(commits.leader_epoch, pa.int32()),
-        "metadata": texts(
-            decoded.values, commits.metadata_start, np.where(deleted, 0, commits.metadata_size)
-        ),
+        "metadata": texts(decoded.values, commits.metadata_start, commits.metadata_size),
         "commitTimestamp": numbers(commits.commit_timestamp, pa.int64()),
         "expireTimestamp": numbers(commits.expire_timestamp, pa.int64()),
         "topicId": topic_ids(decoded.values, commits.topic_id_start),
@@ -160,16 +177,20 @@ def _rows(batch: pa.RecordBatch, decoded: DecodedCommits, chosen: Bools) -> pa.T
         "logTimestamp": records["timestamp"],
         "markerOffset": pa.nulls(at.size, pa.int64()),
         "error": pa.nulls(at.size, pa.string()),
-        "key": key_identities(commits, decoded.keys),
         "producerId": records["producerId"],
     }
     return pa.table(columns, schema=_ROW_SCHEMA)
 
 
-def _last_of_each_key(rows: pa.Table) -> pa.Table:
+def _last_of_each(rows: pa.Table) -> pa.Table:
+    """The row with the highest offset for each group, topic and partition."""
     if rows.num_rows == 0:
         return rows
-    codes = rows["key"].combine_chunks().dictionary_encode().indices.to_numpy()
+    identity = np.zeros(rows.num_rows, dtype=np.int64)
+    for name in ("group", "topic", "partition"):
+        encoded = rows[name].combine_chunks().dictionary_encode()
+        identity = identity * len(encoded.dictionary) + encoded.indices.to_numpy()
+    codes = pa.array(identity).dictionary_encode().indices.to_numpy()
     in_order = np.argsort(rows["logOffset"].to_numpy(), kind="stable")
     last = np.empty(int(codes.max()) + 1, dtype=np.int64)
     last[codes[in_order]] = in_order  # of equal codes the last one stays
@@ -218,6 +239,8 @@ def _next_markers(rows: pa.Table, markers: _Markers) -> tuple[Int64s, Int64s]:
 
 
 def _error_rows(batch: pa.RecordBatch, unusable: Bools) -> pa.Table:
+    if not unusable.any():
+        return GROUP_OFFSETS_SCHEMA.empty_table()
     records = batch.take(pa.array(np.flatnonzero(unusable))).to_pylist()
     rows = [
         {

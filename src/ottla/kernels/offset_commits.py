@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, i64, kernel
+from ottla.kernels._jit import Bytes, i64, inlined, kernel
 from ottla.kernels.ints import read_i16, read_i32, read_i64
+from ottla.kernels.memory import WIDE, copy_32
 from ottla.kernels.tables import Int64s
 from ottla.kernels.varint import MAX_VARINT_SIZE, read_long_form
 
@@ -51,11 +52,8 @@ NO_SPAN: Final = -1
 
 
 def allocate_commits(count: int) -> Commits:
-    """Room for `count` rows, every one OTHER."""
-    columns = np.full((len(Commits._fields), count), -1, dtype=np.int64)
-    commits = Commits(*columns)
-    commits.kind[:] = OTHER
-    return commits
+    """Room for `count` rows; only `kind` means anything in rows that are no commits."""
+    return Commits(*np.empty((len(Commits._fields), count), dtype=np.int64))
 
 
 @kernel
@@ -63,6 +61,7 @@ def read_commit_keys(data: Bytes, bounds: Int64s, commits: Commits) -> None:
     """Set kind and key columns where the key is a commit's; the value is not looked at."""
     for row in range(bounds.size - 1):
         at, end = bounds[row], bounds[row + 1]
+        commits.kind[row] = OTHER
         if end - at < 2 or not 0 <= read_i16(data, at) <= MAX_TYPE:
             continue
         commits.kind[row] = BROKEN
@@ -82,27 +81,48 @@ def read_commit_keys(data: Bytes, bounds: Int64s, commits: Commits) -> None:
         commits.partition[row] = read_i32(data, topic + topic_size)
 
 
-@kernel
-def read_commit_values(data: Bytes, bounds: Int64s, is_null: Bytes, commits: Commits) -> None:
-    """Set the value columns of COMMIT rows, or what else such a row turns out to be."""
-    for row in range(bounds.size - 1):
-        if commits.kind[row] != COMMIT:
-            continue
-        if is_null[row]:
-            commits.kind[row] = TOMBSTONE
-            continue
-        at, end = bounds[row], bounds[row + 1]
-        if end - at < 2:
-            commits.kind[row] = BROKEN
-            continue
-        version = read_i16(data, at)
-        if not 0 <= version <= MAX_VERSION:
-            commits.kind[row] = UNKNOWN_VERSION
-        elif not _read_value(data, at + 2, end, version, row, commits):
-            commits.kind[row] = BROKEN
+@inlined
+def _clear_value(row: int, commits: Commits) -> None:
+    """What a row has that its version, or a tombstone, does not write."""
+    commits.offset[row] = commits.leader_epoch[row] = -1
+    commits.metadata_start[row] = commits.metadata_size[row] = 0
+    commits.commit_timestamp[row] = commits.expire_timestamp[row] = -1
+    commits.topic_id_start[row] = NO_SPAN
 
 
-@kernel
+@inlined
+def _read_string_size(data: Bytes, at: int, end: int, version: int) -> tuple[int, int]:
+    """A string's size and where it begins; negative where there is none."""
+    if version < FLEXIBLE_VERSION:
+        if at + 2 > end:
+            return -1, -1
+        return read_i16(data, at), at + 2
+    raw, after = read_long_form(data, at, end, MAX_VARINT_SIZE)
+    size = i64(raw) - 1
+    return (-1 if size > MAX_STRING_SIZE else size), after
+
+
+@inlined
+def _read_tags(data: Bytes, at: int, end: int, row: int, commits: Commits) -> bool:
+    raw, at = read_long_form(data, at, end, MAX_VARINT_SIZE)
+    if at < 0:
+        return False
+    for _ in range(i64(raw)):  # a count too large ends with the bytes
+        tag, at = read_long_form(data, at, end, MAX_VARINT_SIZE)
+        if at < 0:
+            return False
+        size, at = read_long_form(data, at, end, MAX_VARINT_SIZE)
+        if at < 0 or at + i64(size) > end:
+            return False
+        if tag == 0:
+            if size != UUID_SIZE:
+                return False
+            commits.topic_id_start[row] = at
+        at += i64(size)
+    return True
+
+
+@inlined
 def _read_value(data: Bytes, at: int, end: int, version: int, row: int, commits: Commits) -> bool:
     if at + 8 > end:
         return False
@@ -130,41 +150,30 @@ def _read_value(data: Bytes, at: int, end: int, version: int, row: int, commits:
 
 
 @kernel
-def _read_string_size(data: Bytes, at: int, end: int, version: int) -> tuple[int, int]:
-    """A string's size and where it begins; negative where there is none."""
-    if version < FLEXIBLE_VERSION:
-        if at + 2 > end:
-            return -1, -1
-        return read_i16(data, at), at + 2
-    raw, after = read_long_form(data, at, end, MAX_VARINT_SIZE)
-    size = i64(raw) - 1
-    return (-1 if size > MAX_STRING_SIZE else size), after
-
-
-@kernel
-def _read_tags(data: Bytes, at: int, end: int, row: int, commits: Commits) -> bool:
-    raw, at = read_long_form(data, at, end, MAX_VARINT_SIZE)
-    if at < 0:
-        return False
-    for _ in range(i64(raw)):  # a count too large ends with the bytes
-        tag, at = read_long_form(data, at, end, MAX_VARINT_SIZE)
-        if at < 0:
-            return False
-        size, at = read_long_form(data, at, end, MAX_VARINT_SIZE)
-        if at < 0 or at + i64(size) > end:
-            return False
-        if tag == 0:
-            if size != UUID_SIZE:
-                return False
-            commits.topic_id_start[row] = at
-        at += i64(size)
-    return True
+def read_commit_values(data: Bytes, bounds: Int64s, is_null: Bytes, commits: Commits) -> None:
+    """Set the value columns of COMMIT rows, or what else such a row turns out to be."""
+    for row in range(bounds.size - 1):
+        if commits.kind[row] != COMMIT:
+            continue
+        _clear_value(row, commits)
+        if is_null[row]:
+            commits.kind[row] = TOMBSTONE
+            continue
+        at, end = bounds[row], bounds[row + 1]
+        if end - at < 2:
+            commits.kind[row] = BROKEN
+            continue
+        version = read_i16(data, at)
+        if not 0 <= version <= MAX_VERSION:
+            commits.kind[row] = UNKNOWN_VERSION
+        elif not _read_value(data, at + 2, end, version, row, commits):
+            commits.kind[row] = BROKEN
 
 
 @kernel
 def copy_spans(data: Bytes, starts: Int64s, bounds: Int64s, target: Bytes) -> None:
-    """Copy the span at each start to its bounds in `target`."""
+    """Copy the span at each start to its bounds in `target`; both sides are padded."""
     for row in range(starts.size):
         start, to = starts[row], bounds[row]
-        for index in range(bounds[row + 1] - to):
-            target[to + index] = data[start + index]
+        for index in range(0, bounds[row + 1] - to, WIDE):
+            copy_32(target, to + index, data, start + index)
