@@ -24,7 +24,7 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.encode import encode, encode_batches, split
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.rebuild import header_of
-from ottla.batch.records import decode_whole, take_records
+from ottla.batch.records import Reused, decode_whole, take_records
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
@@ -77,7 +77,7 @@ class Converted(NamedTuple):
 
 def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
     """A decoder that gives what conversion needs."""
-    return Decoder(_ALL, max_batch_bytes=max_batch_bytes)
+    return Decoder(_ALL, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
 
 def convert(

@@ -154,7 +154,7 @@ def _encode_v2(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded
     batches = _chosen(bounds.size - 1, new)
     _base_on_first(batches, records, bounds, new)
     sizes = np.empty(records.offset.size, dtype=np.int64)
-    _refuse(measure_v2(records, bounds, batches, sizes), records)
+    refuse(measure_v2(records, bounds, batches, sizes), records)
     _finish(batches, new)
     if new.codec == Codec.NONE:
         batches.position[:] = _starts(batches.size)
@@ -210,7 +210,7 @@ def _measure_messages(
 ) -> tuple[Int64s, Int64s]:
     """Where the messages of each batch begin, and how many bytes they have."""
     sizes = np.empty(bounds.size - 1, dtype=np.int64)
-    _refuse(measure_legacy(records, bounds, new.magic, sizes), records)
+    refuse(measure_legacy(records, bounds, new.magic, sizes), records)
     return _starts(sizes), sizes
 
 
@@ -292,7 +292,7 @@ def _allocate(size: int) -> Bytes:
     return np.empty(size + PADDING, dtype=np.uint8)
 
 
-def _refuse(outcome: tuple[int, int], records: RecordBuffers) -> None:
+def refuse(outcome: tuple[int, int], records: RecordBuffers) -> None:
     """Turn a status of measuring into the error that names the rule."""
     code, row = outcome
     if code == status.OK:

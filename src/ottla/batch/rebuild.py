@@ -4,13 +4,105 @@ As MemoryRecords.buildRetainedRecordsInto: offsets, sequences, leader epoch, cod
 stay; count, timestamps and CRC follow from the records. The codec's default level is used.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from ottla.batch.attributes import codec_ids, timestamp_types
-from ottla.batch.encode import encode, encode_empty
-from ottla.batch.new_batch import NewBatch
+from ottla.batch.encode import Encoded, encode, encode_empty, refuse
+from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.records import take_records
-from ottla.format.attributes import CONTROL, TRANSACTIONAL, Codec, TimestampType
+from ottla.batch.rows import frozen
+from ottla.codec import compress, resolve_level
+from ottla.format.attributes import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    Codec,
+    TimestampType,
+)
+from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import NO_TIMESTAMP
+from ottla.kernels.records_v2_write import measure_v2, seal_v2, write_v2
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.region import PADDING, Bytes
+
+_KEPT_BITS = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
+
+
+class Remains(NamedTuple):
+    """What is left of some batches: rows bounds[b] to bounds[b + 1] of the records are of batch b.
+
+    Each has at least one. `delete_horizon` is NO_TIMESTAMP where there is none.
+    """
+
+    batches: Batches
+    records: RecordBuffers
+    bounds: Int64s
+    delete_horizon: Int64s
+
+
+def rebuild(remains: Remains) -> Encoded:
+    """The batches one after another."""
+    if (remains.batches.magic < CURRENT_MAGIC).any():
+        return _rebuild_one_by_one(remains)
+    records, bounds = frozen(remains.records), remains.bounds
+    table = take_batches(remains.batches, np.arange(remains.batches.position.size))
+    has_horizon = remains.delete_horizon != NO_TIMESTAMP
+    table.attributes[:] = (table.attributes & _KEPT_BITS) | (has_horizon * DELETE_HORIZON)
+    first = records.timestamp[bounds[:-1]]
+    table.base_timestamp[:] = np.where(has_horizon, remains.delete_horizon, first)
+    sizes = np.empty(records.offset.size, dtype=np.int64)
+    refuse(measure_v2(records, bounds, table, sizes), records)
+    # The last sequence follows from the last offset, and append time is nobody's to change.
+    table.last_offset[:] = remains.batches.last_offset
+    append_time = table.attributes & LOG_APPEND_TIME != 0
+    table.max_timestamp[append_time] = remains.batches.max_timestamp[append_time]
+    out = _write(records, bounds, table, sizes)
+    seal_v2(out, table)
+    return Encoded(out[: out.size - PADDING], table)
+
+
+def _write(records: RecordBuffers, bounds: Int64s, table: Batches, sizes: Int64s) -> Bytes:
+    """The records, compressed or not, with room for what goes in front; fills positions."""
+    codecs = codec_ids(table).tolist()
+    table.position[:] = np.cumsum(table.size) - table.size
+    out = np.empty(int(table.size.sum()) + PADDING, dtype=np.uint8)
+    starts = table.position + BATCH_OVERHEAD
+    write_v2(records, bounds, table, sizes, starts, out)
+    if not any(codecs):
+        return out
+    ends = table.position + table.size
+    view = out.data
+    payloads = [
+        compress(codec, CURRENT_MAGIC, view[start:end], level=resolve_level(codec, None))
+        if codec
+        else view[start:end]
+        for codec, start, end in zip(codecs, starts.tolist(), ends.tolist(), strict=True)
+    ]
+    table.size[:] = [BATCH_OVERHEAD + len(payload) for payload in payloads]
+    table.position[:] = np.cumsum(table.size) - table.size
+    packed = np.empty(int(table.size.sum()) + PADDING, dtype=np.uint8)
+    into = packed.data
+    for start, payload in zip((table.position + BATCH_OVERHEAD).tolist(), payloads, strict=True):
+        into[start : start + len(payload)] = payload
+    return packed
+
+
+def _rebuild_one_by_one(remains: Remains) -> Encoded:
+    """Old formats, alone or among others."""
+    parts, sizes = [], []
+    for row in range(remains.batches.position.size):
+        kept = np.arange(remains.bounds[row], remains.bounds[row + 1])
+        new = header_of(remains.batches, row, int(remains.delete_horizon[row]))
+        parts.append(encode(take_records(remains.records, kept), new))
+        sizes.append(len(parts[-1]))
+    table = take_batches(remains.batches, np.arange(len(parts)))
+    table.size[:] = sizes
+    table.position[:] = np.cumsum(table.size) - table.size
+    return Encoded(np.frombuffer(b"".join(parts), dtype=np.uint8), table)
 
 
 def header_of(batches: Batches, row: int, delete_horizon: int = NO_TIMESTAMP) -> NewBatch:
@@ -20,7 +112,7 @@ def header_of(batches: Batches, row: int, delete_horizon: int = NO_TIMESTAMP) ->
     timestamp_type = int(timestamp_types(batches)[row])
     append_time = timestamp_type == TimestampType.LOG_APPEND_TIME
     attributes = int(batches.attributes[row])
-    legacy = magic < 2
+    legacy = magic < CURRENT_MAGIC
     return NewBatch(
         magic=magic,
         codec=int(codec_ids(batches)[row]),
@@ -36,13 +128,6 @@ def header_of(batches: Batches, row: int, delete_horizon: int = NO_TIMESTAMP) ->
         delete_horizon=delete_horizon,
         last_offset_delta=None if legacy else int(batches.last_offset_delta[row]),
     )
-
-
-def rebuild(
-    batches: Batches, row: int, records: RecordBuffers, kept: Int64s, delete_horizon: int
-) -> bytes:
-    """The batch with only the records in rows `kept`; at least one."""
-    return encode(take_records(records, kept), header_of(batches, row, delete_horizon))
 
 
 def rebuild_empty(batches: Batches, row: int) -> bytes:

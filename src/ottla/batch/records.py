@@ -20,11 +20,33 @@ class Decoded(NamedTuple):
     rows: Int64s
 
 
+class Reused:
+    """Memory for a decoder whose records are used up before the next window is decoded.
+
+    New pages cost as much as decoding into them.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: list[Bytes] = []
+        self.taken = 0
+
+    def __call__(self, size: int) -> Bytes:
+        """Room for `size` bytes: what this call got in the round before, if that is enough."""
+        if self.taken == len(self.arrays):
+            self.arrays.append(np.empty(0, dtype=np.uint8))
+        if self.arrays[self.taken].size < size:
+            self.arrays[self.taken] = np.empty(size, dtype=np.uint8)
+        self.taken += 1
+        return self.arrays[self.taken - 1][:size]
+
+
 def decode_whole(decoder: Decoder, region: Region, batches: Batches) -> Decoded:
     """All records of a window at once, also of a batch that fills several chunks.
 
     What was broken is in `decoder.broken`.
     """
+    if isinstance(decoder.allocate, Reused):
+        decoder.allocate.taken = 0
     chunks = list(decoder.decode(region, batches))
     rest = decoder.flush()
     chunks += [rest] if rest is not None else []

@@ -301,3 +301,16 @@ def take_bytes(bounds: Bounds, data: Bytes, rows: Int64s, out_bounds: Bounds, ou
         size = bounds[rows[target] + 1] - start
         at = write_bytes(out, at, data, start, size)
         out_bounds[target + 1] = at
+
+
+@kernel
+def assemble(
+    window: Bytes, made: Bytes, from_made: Bools, starts: Int64s, sizes: Int64s, out: Bytes
+) -> None:
+    """Copy batches one after another, each from the window or from what was made anew."""
+    at = 0
+    for row in range(starts.size):
+        if from_made[row]:
+            at = write_bytes(out, at, made, starts[row], sizes[row])
+        else:
+            at = write_bytes(out, at, window, starts[row], sizes[row])

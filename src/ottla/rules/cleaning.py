@@ -3,19 +3,21 @@
 The decisions are those of `ottla.rules.compaction`; here they are applied.
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
-from ottla.batch.rebuild import rebuild, rebuild_empty
-from ottla.batch.records import Decoded, decode_whole, unpack_bits
+from ottla.batch.encode import Encoded
+from ottla.batch.rebuild import Remains, rebuild, rebuild_empty
+from ottla.batch.records import Decoded, Reused, decode_whole, take_records, unpack_bits
 from ottla.errors import CorruptLogError
+from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels import gather
+from ottla.kernels.compaction import assemble
 from ottla.kernels.producers import Markers
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers
-from ottla.region import Region
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.region import PADDING, Region
 from ottla.rules.compaction import Cleaner, Entries, Judged, KeyOffsets, Outcome, learn
 
 _ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS | gather.CONTROL
@@ -30,7 +32,7 @@ class Cleaned(NamedTuple):
 
 def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
     """A decoder that gives what cleaning needs; Kafka's cleaner checks no CRCs either."""
-    return Decoder(_ALL, check_crcs=False, max_batch_bytes=max_batch_bytes)
+    return Decoder(_ALL, check_crcs=False, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
 
 def decode_window(decoder: Decoder, region: Region, batches: Batches) -> Decoded:
@@ -69,47 +71,40 @@ def clean_window(
     judged = cleaner.judge(
         batches, markers, rows, records, keeps_legacy_tombstones=keeps_legacy_tombstones
     )
-    parts = _write(region, batches, records, np.cumsum(rows) - rows, rows, judged)
-    return Cleaned(b"".join(parts), judged)
+    return Cleaned(_write(region, batches, records, rows, judged), judged)
 
 
 def _write(
-    region: Region,
-    batches: Batches,
-    records: RecordBuffers,
-    first: Int64s,
-    rows: Int64s,
-    judged: Judged,
-) -> Iterator[bytes | memoryview]:
-    at = 0
-    outcomes = judged.outcome.tolist()
-    while at < len(outcomes):
-        outcome = outcomes[at]
-        if outcome == Outcome.COPIED:
-            stop = at + 1
-            while stop < len(outcomes) and outcomes[stop] == Outcome.COPIED:
-                stop += 1
-            yield from _copied(region, batches, at, stop)
-            at = stop
-            continue
-        if outcome == Outcome.REBUILT:
-            start = int(first[at])
-            kept = start + np.flatnonzero(judged.keep[start : start + int(rows[at])])
-            yield rebuild(batches, at, records, kept, int(judged.delete_horizon[at]))
-        elif outcome == Outcome.EMPTIED:
-            yield rebuild_empty(batches, at)
-        at += 1
+    region: Region, batches: Batches, records: RecordBuffers, rows: Int64s, judged: Judged
+) -> bytes:
+    """The batches that stay, in order; all that are rebuilt are rebuilt at once."""
+    outcome = judged.outcome
+    rebuilt = _rebuild(batches, records, rows, judged)
+    emptied = [
+        rebuild_empty(batches, row) for row in np.flatnonzero(outcome == Outcome.EMPTIED).tolist()
+    ]
+    made = np.concatenate([rebuilt.data, np.frombuffer(b"".join(emptied), dtype=np.uint8)])
+    starts = batches.position - region.position
+    sizes = np.where(outcome == Outcome.DROPPED, 0, batches.size)
+    starts[outcome == Outcome.REBUILT] = rebuilt.batches.position
+    sizes[outcome == Outcome.REBUILT] = rebuilt.batches.size
+    places = rebuilt.data.size + BATCH_OVERHEAD * np.arange(len(emptied))
+    starts[outcome == Outcome.EMPTIED] = places
+    sizes[outcome == Outcome.EMPTIED] = BATCH_OVERHEAD
+    total = int(sizes.sum())
+    out = np.empty(total + PADDING, dtype=np.uint8)
+    from_made = (outcome == Outcome.REBUILT) | (outcome == Outcome.EMPTIED)
+    assemble(region.data, made, from_made, starts, sizes, out)
+    return out[:total].tobytes()
 
 
-def _copied(region: Region, batches: Batches, first: int, stop: int) -> Iterator[memoryview]:
-    """Neighbours in one piece; where bytes between batches were skipped, in several."""
-    begin = int(batches.position[first])
-    end = begin
-    for position, size in zip(
-        batches.position[first:stop].tolist(), batches.size[first:stop].tolist(), strict=True
-    ):
-        if position != end:
-            yield region.data[begin - region.position : end - region.position].data
-            begin = position
-        end = position + size
-    yield region.data[begin - region.position : end - region.position].data
+def _rebuild(batches: Batches, records: RecordBuffers, rows: Int64s, judged: Judged) -> Encoded:
+    chosen = judged.outcome == Outcome.REBUILT
+    kept = np.flatnonzero(judged.keep & np.repeat(chosen, rows))
+    remains = Remains(
+        take_batches(batches, chosen),
+        take_records(records, kept),
+        np.concatenate([[0], np.cumsum(judged.kept[chosen])]),
+        judged.delete_horizon[chosen],
+    )
+    return rebuild(remains)
