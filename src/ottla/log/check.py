@@ -2,16 +2,25 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ottla.batch.attributes import timestamp_types
-from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Chunk, Decoder
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Broken, Chunk, Decoder, describe
 from ottla.errors import Rule, Stage, Violation
 from ottla.format.attributes import TimestampType
 from ottla.kernels.gather import CONTROL
-from ottla.kernels.tables import Batches, Int64s, concat_batches, take_batches
+from ottla.kernels.judge import judge
+from ottla.kernels.producers import Markers
+from ottla.kernels.tables import (
+    Batches,
+    Int64s,
+    allocate_batches,
+    allocate_payloads,
+    concat_batches,
+    take_batches,
+)
 from ottla.log.check_files import (
     check_indexes,
     check_leader_epoch_file,
@@ -30,11 +39,20 @@ from ottla.log.order import (
 from ottla.log.partition import Partition, Segment
 from ottla.log.segment import Window, read_windows
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
-from ottla.rules.producer import Origin
+from ottla.rules.producer import Origin, no_markers
 from ottla.rules.transactions import read_markers
 from ottla.storage import File, open_file
 
 _COORDINATOR_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class Seen(NamedTuple):
+    """What some bytes of a segment say by themselves: violations, and its sound batches."""
+
+    violations: list[Violation]
+    batches: Batches
+    markers: Markers
+    records: int
 
 
 def check_partition(
@@ -43,25 +61,35 @@ def check_partition(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Violation]:
     """Every violation of a partition, in the order of its files."""
+    segments = (_see_segment(each, options, max_batch_bytes) for each in partition.segments)
+    yield from check_seen(partition, segments, options)
+
+
+def check_seen(
+    partition: Partition,
+    segments: Iterable[Iterable[Seen]],
+    options: StorageOptions = DEFAULT_OPTIONS,
+) -> Iterator[Violation]:
+    """The violations of a partition from what its segments, each in order, say by themselves."""
     topic = partition.name.topic if partition.name else None
     number = partition.name.partition if partition.name else None
-    for violation in _check(partition, options, max_batch_bytes):
+    for violation in _check(partition, segments, options):
         yield replace(violation, topic=topic, partition=number)
 
 
 def _check(
-    partition: Partition, options: StorageOptions, max_batch_bytes: int
+    partition: Partition, segments: Iterable[Iterable[Seen]], options: StorageOptions
 ) -> Iterator[Violation]:
     state = LogState()
     if partition.name and partition.name.topic in _COORDINATOR_TOPICS:
         state.origin = Origin.COORDINATOR  # its appends carry no sequences of its own
     first_base = partition.segments[0].base_offset if partition.segments else 0
-    for index, segment in enumerate(partition.segments):
+    for index, (segment, seen) in enumerate(zip(partition.segments, segments, strict=True)):
         yield from check_snapshot(segment, state.producers, first_base, options)
         span = SegmentRange(
             segment.log.path, segment.base_offset, partition.next_base_offset(index)
         )
-        yield from _check_segment(segment, span, state, options, max_batch_bytes)
+        yield from _check_segment(segment, seen, span, state, options)
     yield from check_leader_epoch_file(partition, state.epochs, options)
     yield from check_partition_metadata(partition, options)
     yield from check_orphans(partition, state, first_base, options)
@@ -69,55 +97,79 @@ def _check(
 
 def _check_segment(
     segment: Segment,
+    seen: Iterable[Seen],
     span: SegmentRange,
     state: LogState,
     options: StorageOptions,
-    max_batch_bytes: int,
 ) -> Iterator[Violation]:
-    decoder = Decoder(CONTROL, max_batch_bytes=max_batch_bytes)
     tables: list[Batches] = []
     gaps, missing = state.gaps, state.missing
-    with open_file(segment.log, options) as file:
-        window = None
-        for window in read_windows(file, max_batch_bytes=max_batch_bytes):
-            yield from _check_window(window, decoder, span, state, tables)
-        yield from _check_tail(file, window)
+    for part in seen:
+        violations = list(part.violations)
+        violations += check_offsets(state, part.batches, span)
+        violations += check_leader_epochs(state, part.batches, span.file)
+        violations += check_producers(state, part.batches, part.markers, span.file)
+        yield from sorted(violations, key=lambda violation: violation.position)
+        tables.append(part.batches)
     if state.gaps > gaps:
         yield _gaps(segment, state.gaps - gaps, state.missing - missing)
     batches = concat_batches(tables)
     yield from check_indexes(segment, batches, take_completed(state), options)
 
 
-def _check_window(
-    window: Window, decoder: Decoder, span: SegmentRange, state: LogState, tables: list[Batches]
-) -> Iterator[Violation]:
-    """What is wrong in a window, by itself and after those before; sound batches go to `tables`."""
-    chunks = [*decoder.decode(window.region, window.batches), decoder.flush()]
-    violations = [broken.violation for broken in decoder.broken]
-    whole = [bad.row for bad in decoder.broken if bad.violation.rule.stage is not Stage.RECORD]
+def _see_segment(segment: Segment, options: StorageOptions, max_batch_bytes: int) -> Iterator[Seen]:
+    decoder = Decoder(CONTROL, max_batch_bytes=max_batch_bytes)
+    with open_file(segment.log, options) as file:
+        window = None
+        for window in read_windows(file, max_batch_bytes=max_batch_bytes):
+            yield see_window(window, decoder)
+        yield see_tail(file, window)
+
+
+def see_window(window: Window, decoder: Decoder | None) -> Seen:
+    """What a window says by itself; without a decoder, what its headers and CRCs say."""
+    chunks: list[Chunk] = []
+    if decoder is None:
+        broken = _judge_headers(window)
+    else:
+        chunks = [*decoder.decode(window.region, window.batches)]
+        rest = decoder.flush()
+        chunks += [rest] if rest is not None else []
+        broken = decoder.broken
+    violations = [bad.violation for bad in broken]
+    whole = [bad.row for bad in broken if bad.violation.rule.stage is not Stage.RECORD]
     sound = np.ones(window.batches.position.size, dtype=np.bool_)
     sound[whole] = False
     batches = take_batches(window.batches, sound)
-    violations += _check_timestamps(chunks, batches, span.file)
-    violations += check_offsets(state, batches, span)
-    violations += check_leader_epochs(state, batches, span.file)
-    violations += check_producers(state, batches, read_markers(window.region, batches), span.file)
+    violations += _check_timestamps(chunks, batches, window.region.path)
     if window.violation is not None:
         violations.append(window.violation)
-    yield from sorted(violations, key=lambda violation: violation.position)
-    tables.append(Batches(*(column.copy() for column in batches)))
+    records = sum(chunk.count for chunk in chunks)
+    return Seen(violations, batches, read_markers(window.region, batches), records)
 
 
-def _check_tail(file: File, window: Window | None) -> Iterator[Violation]:
-    if window is None or window.violation is not None or window.stop >= file.size:
-        return
-    yield Violation(
-        Rule.LOG_TAIL,
-        "the file ends inside a batch",
-        file.path,
-        position=window.stop,
-        size=file.size - window.stop,
-    )
+def _judge_headers(window: Window) -> list[Broken]:
+    batches = window.batches
+    payloads = allocate_payloads(batches.position.size)
+    judge(window.region.data, window.region.position, batches, payloads, True)
+    rows = np.flatnonzero(payloads.status).tolist()
+    return [describe(window.region, batches, payloads, row, None) for row in rows]
+
+
+def see_tail(file: File, window: Window | None) -> Seen:
+    """What is left after the last window: the beginning of a batch, if anything."""
+    violations = []
+    if window is not None and window.violation is None and window.stop < file.size:
+        violations.append(
+            Violation(
+                Rule.LOG_TAIL,
+                "the file ends inside a batch",
+                file.path,
+                position=window.stop,
+                size=file.size - window.stop,
+            )
+        )
+    return Seen(violations, allocate_batches(0), no_markers(0), 0)
 
 
 def _gaps(segment: Segment, count: int, missing: int) -> Violation:
@@ -130,11 +182,9 @@ def _gaps(segment: Segment, count: int, missing: int) -> Violation:
     )
 
 
-def _check_timestamps(
-    chunks: Sequence[Chunk | None], batches: Batches, file: str
-) -> Iterator[Violation]:
+def _check_timestamps(chunks: Sequence[Chunk], batches: Batches, file: str) -> Iterator[Violation]:
     """The greatest timestamp that a batch states is that of its records."""
-    newest = _newest_timestamps((chunk for chunk in chunks if chunk is not None), batches.position)
+    newest = _newest_timestamps(chunks, batches.position)
     stated = timestamp_types(batches) == TimestampType.CREATE_TIME
     wrong = stated & (newest != np.iinfo(np.int64).min) & (newest != batches.max_timestamp)
     for row in np.flatnonzero(wrong).tolist():

@@ -54,6 +54,11 @@ def plan_salvage(
     for segment in partition.segments:
         with open_file(segment.log, options) as file:
             found.append(find_intact(file, segment.base_offset, max_batch_bytes))
+    return plan_from(partition, found)
+
+
+def plan_from(partition: Partition, found: list[Found]) -> list[SegmentPlan]:
+    """Decide for every byte from the intact batches of each segment."""
     masks = choose_chain(found)
     edges = _kept_edges(found, masks)
     return [
