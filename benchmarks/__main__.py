@@ -1,12 +1,14 @@
-"""`python -m benchmarks [decode] [encode] [scan] [--quick] [--only TEXT] [--publish]`."""
+"""`python -m benchmarks [NAME ...] [--quick] [--only TEXT] [--publish]`."""
 
 import argparse
 
-from benchmarks import bench_decode, bench_encode, bench_scan
+from benchmarks import bench_decode, bench_encode, bench_log, bench_scan
 from benchmarks.corpus import FULL, QUICK
 from benchmarks.table import markdown, publish
 
-BENCHMARKS = {"decode": bench_decode, "encode": bench_encode, "scan": bench_scan}
+PER_FILE = {"decode": bench_decode, "encode": bench_encode, "scan": bench_scan}
+WHOLE = {"log": bench_log}
+BENCHMARKS = PER_FILE | WHOLE
 
 
 def main() -> None:
@@ -24,9 +26,14 @@ def main() -> None:
             parser.error(f"unknown benchmark {name}: one of {', '.join(BENCHMARKS)}")
         benchmark = BENCHMARKS[name]
         rows = []
-        for case in cases:
-            rows.append(benchmark.row(case, plan))
-            print("  ".join(rows[-1]), flush=True)
+        measured = (
+            (benchmark.row(case, plan) for case in cases)
+            if name in PER_FILE
+            else benchmark.rows(plan)
+        )
+        for row in measured:
+            rows.append(row)
+            print("  ".join(row), flush=True)
         text = markdown(benchmark.HEADING, rows)
         print(f"\n{name}\n\n{text}\n")
         if arguments.publish:

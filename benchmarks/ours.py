@@ -18,6 +18,7 @@ from ottla.kernels.scan import scan
 from ottla.kernels.tables import allocate_batches, take_batches
 from ottla.log import segment
 from ottla.log.segment import read_segment, read_windows
+from ottla.log.walk import walk_file, walk_segment
 from ottla.region import PADDING, Region, padded
 from ottla.storage import open_file
 
@@ -70,6 +71,18 @@ def encode(chunks: list[pa.RecordBatch], case: Case) -> list[Bytes]:
 def _encode_chunk(chunk: pa.RecordBatch, records_per_batch: int, new: NewBatch) -> Bytes:
     bounds = np.append(np.arange(0, chunk.num_rows, records_per_batch), chunk.num_rows)
     return encode_batches(records_from_arrow(chunk), bounds, new).data
+
+
+def walk(path: Path) -> int:
+    """Every batch header of a file, without reading its records; returns the bytes passed."""
+    with open_file(str(path)) as file:
+        return [part.stop for part in walk_file(file)][-1]
+
+
+def header_positions(path: Path) -> npt.NDArray[np.int64]:
+    """Where the batches of a file begin."""
+    with open_file(str(path)) as file:
+        return walk_segment(file).batches.position
 
 
 def walk_headers(path: Path) -> int:

@@ -11,6 +11,7 @@ _DECODE_SMALL_BATCHES = {"none": 1.5, "lz4": 1.0, "snappy": 0.5, "gzip": 0.5, "z
 _ENCODE = {"none": 3.0, "lz4": 1.0, "snappy": 1.0, "gzip": 0.9, "zstd": 1.0}
 
 VERIFY_TO_PREADV = 0.8
+WALK_TO_TOUCHING = 0.8
 
 
 def decode_target(case: Case) -> float | None:

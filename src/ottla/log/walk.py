@@ -8,8 +8,9 @@ import numpy as np
 from ottla.kernels import status
 from ottla.kernels.tables import Batches, allocate_batches, concat_batches, take_batches
 from ottla.kernels.walk import MORE, walk
-from ottla.region import PADDING, Region
-from ottla.storage import File, is_remote
+from ottla.log.ownership import may_be_owned
+from ottla.region import PADDING, Bytes, Region
+from ottla.storage import File, is_remote, local_path
 
 TABLE_ROWS: Final = 1 << 14
 
@@ -48,19 +49,22 @@ def walk_file(
     stop = file.size if end is None else min(end, file.size)
     stride = _REMOTE if is_remote(file.path) else _LOCAL
     table, rows = allocate_batches(TABLE_ROWS), 0
-    block = np.zeros(min(stride.block, max(0, stop - start)) + PADDING, dtype=np.uint8)
-    origin, held, wanted = start, 0, stride.block
-    outcome = MORE
+    buffer = np.zeros(min(stride.block, max(0, stop - start)) + PADDING, dtype=np.uint8)
+    origin, seen, wanted = start, 0, stride.block
+    block = _map_unless_owned(file, start)
+    # The kernel may look at PADDING bytes past what is held: the end of a mapping is read instead.
+    held = min(stop - start, block.size - PADDING)
+    outcome = MORE if held <= 0 else status.OK
     while True:
         before = rows
         if outcome == MORE:
+            block, seen = buffer, 0
             held = file.read_into(block, origin, min(wanted, max(0, stop - origin)))
-            seen = 0
         rows, at, outcome, _ = walk(block[seen:], held - seen, origin + seen, stop, table, rows)
         if look is not None and rows > before:
             look(Region(block, held, file.path, origin), table, before, rows)
         seen += at
-        if outcome == MORE and seen > 0:
+        if outcome == MORE and (seen > 0 or block is not buffer):
             passed = rows - before
             wanted = stride.hop if passed and at // passed > stride.large else stride.block
             origin += seen
@@ -71,6 +75,11 @@ def walk_file(
         if outcome != status.TABLE_FULL:
             return
         table, rows = allocate_batches(TABLE_ROWS), 0
+
+
+def _map_unless_owned(file: File, start: int) -> Bytes:
+    mapped = None if is_remote(file.path) or may_be_owned(local_path(file.path)) else file.map()
+    return np.empty(0, dtype=np.uint8) if mapped is None else mapped[start:]
 
 
 def walk_segment(file: File) -> Walk:
