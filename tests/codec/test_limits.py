@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from builders import compress
-from ottla import codec as codecs
 from ottla.codec import Arena, CodecError, OutputTooLarge, decompress_into, decompress_window
+from ottla.codec.rows import ENOUGH
+from ottla.codec.streams import STORED_AT_ONCE
 from ottla.region import PADDING
 
 MIB = 1 << 20
@@ -73,7 +74,7 @@ def test_a_limit_is_exact(codec: int) -> None:
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 def test_what_is_too_large_to_store_at_once_is_stored_all_the_same(codec: int) -> None:
-    payload = b"0123456789abcdef" * (codecs.STORED_AT_ONCE // 16 + 1)
+    payload = b"0123456789abcdef" * (STORED_AT_ONCE // 16 + 1)
     arena = Arena()
     arena.room(5)[:] = b"first"
     arena.at = 5
@@ -131,7 +132,7 @@ def test_a_window_gives_each_row_its_place_or_its_error() -> None:
 
 
 def test_a_window_stops_when_the_arena_holds_enough() -> None:
-    size = codecs.ENOUGH // 2 + 1
+    size = ENOUGH // 2 + 1
     payloads = [compress(bytes(size), 4, magic=2)] * 5
     data, starts, stops = window(payloads)
     codecs_, magics = np.full(5, 4), np.full(5, 2)

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from corpus import CASES, expected_lines
-from ottla.codec import Arena, CodecError, decompress_into, open_stream
+from ottla.codec import Arena, CodecError, decompress_into, decompress_window, open_stream
 from ottla.format.attributes import CODEC_NAMES
+from ottla.region import padded
 
 VERDICTS = Path(__file__).parent / "verdicts.txt.xz"
 LIMIT = 64 << 20
@@ -44,6 +46,23 @@ def test_damaged_streams_get_kafkas_verdict(codec: int) -> None:
     for number, (_, magic, stream, expected) in enumerate(asked):
         found = verdict(codec, int(magic), base64.b64decode(stream))
         assert found == expected, f"stream {number} of codec {codec}"
+
+
+def test_a_window_of_damaged_streams_gets_the_same_verdicts() -> None:
+    lines = lzma.decompress(VERDICTS.read_bytes()).decode().splitlines()
+    asked = [line.split(" ", 3) for line in lines]
+    streams = [base64.b64decode(stream) for _, _, stream, _ in asked]
+    stops = np.cumsum([len(stream) for stream in streams])
+    starts = stops - [len(stream) for stream in streams]
+    codecs, magics = (np.array([int(line[column]) for line in asked]) for column in (0, 1))
+    arena = Arena()
+    data = padded(b"".join(streams))
+    opened = decompress_window(codecs, magics, starts, stops, data, arena, LIMIT)
+    for row, (_, _, _, expected) in enumerate(asked):
+        piece = arena.data[opened.starts[row] : opened.stops[row]]
+        assert (row in opened.errors) == (expected in ("refused", "broken")), row
+        if row not in opened.errors:
+            assert f"{piece.size} {zlib.crc32(piece)}" == expected, row
 
 
 def compressed_payloads(corpus: Path, case: str) -> Iterator[tuple[Line, bytes, list[Line]]]:

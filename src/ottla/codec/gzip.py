@@ -13,8 +13,9 @@ from typing import Final, cast
 
 from isal import isal_zlib
 
-from ottla.codec.arena import MAX_ROOM, Output
+from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
+from ottla.codec.rows import Rows, decompress_each
 
 MAGIC: Final = b"\x1f\x8b"
 DEFLATE: Final = 8
@@ -27,6 +28,8 @@ TRAILER_SIZE: Final = 8
 # JDK 16 and later write 255, "unknown", as the operating system.
 HEAD: Final = MAGIC + b"\x08\x00\x00\x00\x00\x00\x00\xff"
 
+PLAIN: Final = HEAD[:4]  # no flags: the head is ten bytes, whatever they say
+TINY: Final = 4096  # zlib is faster than ISA-L there, and no bomb is larger than 4 MiB
 READ_BUFFER: Final = 8 * 1024  # GzipCompression.wrapForInput
 RAW_DEFLATE: Final = -15
 _ISAL_ERROR: Final = cast(type[Exception], isal_zlib.error)  # its stub says instance, not class
@@ -49,12 +52,30 @@ def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa
             raise CodecError(f"gzip: {error}") from error
 
 
+def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
+    """Decompress tiny payloads of one member from row `first` on; return the first not done."""
+    return decompress_each(rows, first, arena, limit, _read_one_member)
+
+
 def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001
     """One member, deflated by zlib, as GzipOutputStream writes it."""
     deflater = zlib.compressobj(level, zlib.DEFLATED, RAW_DEFLATE)
     body = deflater.compress(payload) + deflater.flush()
     trailer = struct.pack("<II", isal_zlib.crc32(payload), len(payload) & 0xFFFFFFFF)
     return b"".join((HEAD, body, trailer))
+
+
+def _read_one_member(payload: memoryview) -> bytes | None:
+    """What a tiny payload holds that is one member with a plain head, else None."""
+    if len(payload) > TINY or payload[: len(PLAIN)].tobytes() != PLAIN:
+        return None
+    inflater = zlib.decompressobj(RAW_DEFLATE)
+    try:
+        data = inflater.decompress(payload[HEAD_SIZE:])
+    except zlib.error:
+        return None
+    trailer = struct.pack("<II", isal_zlib.crc32(data), len(data))
+    return data if inflater.unused_data == trailer else None
 
 
 def _read_members(payload: memoryview, output: Output, library: ModuleType) -> None:
@@ -113,7 +134,7 @@ def _read_head(payload: memoryview, start: int) -> int:
     """Return where the deflate data of the member at `start` begins."""
     at = start + HEAD_SIZE
     head = payload[start:at].tobytes()
-    if head[:4] == HEAD[:4] and len(head) == HEAD_SIZE:
+    if head.startswith(PLAIN) and len(head) == HEAD_SIZE:
         return at
     if not MAGIC.startswith(head[:2]):
         raise CodecError("gzip: magic bytes are missing")

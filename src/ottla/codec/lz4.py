@@ -4,15 +4,18 @@ The reader is Kafka's Lz4BlockInputStream: independent blocks only, one frame, w
 its end mark ignored, block checksums verified, the content checksum read but not verified.
 """
 
+import ctypes
 import struct
+from importlib.util import find_spec
 from typing import Final, NamedTuple
 
-import cramjam
 import lz4.block
 from xxhash import xxh32_intdigest
 
-from ottla.codec.arena import Output
+from ottla.codec.arena import Arena, Output
 from ottla.codec.errors import CodecError
+from ottla.codec.rows import ENOUGH, Rows
+from ottla.kernels.lz4_frames import open_frames
 
 MAGIC: Final = b"\x04\x22\x4d\x18"
 RESERVED: Final = 0x03
@@ -25,7 +28,6 @@ VERSION_MASK: Final = 0xC0
 BLOCK_SIZES: Final = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
 STORED: Final = 0x80000000  # in a block's size: the block is not compressed
 END_MARK: Final = b"\x00\x00\x00\x00"
-SIZE_PREFIX: Final = 4  # little-endian; no block is larger than 4 MiB, so its last byte is 0
 
 WRITTEN_BLOCK_SIZE: Final = 1 << 16  # Lz4BlockOutputStream: 64 KiB
 DESCRIPTOR: Final = b"\x60\x40"  # version 1, independent blocks; 64 KiB
@@ -43,6 +45,18 @@ class Head(NamedTuple):
     stop: int
 
 
+def _find_decoder() -> int:
+    """The address of LZ4_decompress_safe in the library of lz4.block; 0 where that hides it."""
+    module = find_spec("lz4.block._block")
+    try:
+        function = ctypes.CDLL(module.origin if module else None).LZ4_decompress_safe
+    except (AttributeError, OSError):
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+# Kernels call it for each block: the way through Python costs more than most blocks.
+DECODE_BLOCK: Final = _find_decoder()
 USUAL: Final = Head(flags=0x60, block_size=1 << 16, stop=len(HEAD))
 
 
@@ -79,6 +93,19 @@ def decompress(payload: memoryview, magic: int, output: Output) -> None:
         raise CodecError("lz4: content checksum is incomplete")
 
 
+def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
+    """Decompress usual frames from row `first` on in one go; return the first row not done."""
+    row, lacking = first, 1
+    while DECODE_BLOCK and lacking and arena.at < ENOUGH:
+        arena.room(WRITTEN_BLOCK_SIZE)
+        row, arena.at, lacking = open_frames(
+            DECODE_BLOCK, rows.data, rows.columns, row, limit, arena.data, arena.at, rows.found
+        )
+        if lacking:
+            arena.room(arena.data.size)
+    return row
+
+
 def compress(payload: memoryview, magic: int, level: int) -> bytes:
     """Independent blocks of 64 KiB; a block that does not shrink is stored."""
     pieces: list[bytes | memoryview] = [BROKEN_HEAD if magic == 0 else HEAD]
@@ -104,18 +131,11 @@ def _write_block(block: memoryview, word: int, block_size: int, output: Output) 
         output.put(bytes(block))
         return len(block)
     try:
-        # cramjam writes in place, but retries a bad block as one that begins with its size.
-        if len(block) > SIZE_PREFIX and block[SIZE_PREFIX - 1] == 0:
-            data: bytes = lz4.block.decompress(block, uncompressed_size=block_size)
-            output.put(data)
-            return len(data)
-        wrote: int = cramjam.lz4.decompress_block_into(
-            block, output.room(block_size), output_len=block_size
-        )
-    except (cramjam.DecompressionError, lz4.block.LZ4BlockError) as error:
+        data: bytes = lz4.block.decompress(block, uncompressed_size=block_size)
+    except lz4.block.LZ4BlockError as error:
         raise CodecError(f"lz4: {error}") from error
-    output.wrote(wrote)
-    return wrote
+    output.put(data)
+    return len(data)
 
 
 def _read_head(payload: memoryview, magic: int) -> Head:

@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 import zstandard
 
-from ottla.codec.arena import MAX_ROOM, Output
+from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
+from ottla.codec.rows import Rows, decompress_each
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 SKIPPABLE: Final = 0x184D2A50
@@ -50,10 +51,14 @@ def open_stream(payload: memoryview, magic: int) -> None:
 def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa: ARG001
     """Write what the frames hold."""
     try:
-        if len(payload) > TINY or not _read_one_frame(payload, output):
-            _read_frames(payload, output)
+        _read_frames(payload, output)
     except zstandard.ZstdError as error:
         raise CodecError(f"zstd: {error}") from error
+
+
+def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
+    """Decompress tiny payloads of one frame from row `first` on; return the first not done."""
+    return decompress_each(rows, first, arena, limit, _read_one_frame)
 
 
 def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001
@@ -66,14 +71,16 @@ def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG
     return body + end
 
 
-def _read_one_frame(payload: memoryview, output: Output) -> bool:
-    """Decode a tiny payload that is one whole frame, and say whether it was."""
+def _read_one_frame(payload: memoryview) -> bytes | None:
+    """What a tiny payload holds that is one whole frame, else None."""
+    if len(payload) > TINY:
+        return None
     decoder = _contexts.decompressor.decompressobj()
-    data = decoder.decompress(payload)
-    if not decoder.eof or decoder.unused_data:
-        return False
-    output.put(data)
-    return True
+    try:
+        data: bytes = decoder.decompress(payload)
+    except zstandard.ZstdError:
+        return None
+    return data if decoder.eof and not decoder.unused_data else None
 
 
 def _read_frames(payload: memoryview, output: Output) -> None:

@@ -1,0 +1,58 @@
+"""The compressed payloads of a window, one row per batch, and where what they hold ends up."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ottla.codec.arena import Arena
+from ottla.kernels.tables import Int64s
+from ottla.region import Bytes
+
+ENOUGH: Final = 64 << 20  # a window that has expanded to this much is handed back
+
+
+class Rows:
+    """Row r is data[starts[r]:stops[r]]; found[0] and found[1] get where it is in the arena."""
+
+    def __init__(
+        self, data: Bytes, codecs: Int64s, magics: Int64s, starts: Int64s, stops: Int64s
+    ) -> None:
+        self.data = data
+        self.columns = (codecs, magics, starts, stops)
+        self.found = np.zeros((2, codecs.size), dtype=np.int64)
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int, int]]:
+        """Codec, start and stop of each row, as Python's own numbers."""
+        codecs, _, starts, stops = self.columns
+        return list(zip(codecs.tolist(), starts.tolist(), stops.tolist(), strict=True))
+
+
+def decompress_each(
+    rows: Rows, first: int, arena: Arena, limit: int, read: Callable[[memoryview], bytes | None]
+) -> int:
+    """Read row after row of one codec from `first` on, as long as `read` knows how.
+
+    Return the first row not done. The arena is written once, at the end.
+    """
+    view = rows.data.data
+    codec = rows.spans[first][0]
+    pieces: list[bytes] = []
+    left = limit
+    for row in range(first, len(rows.spans)):
+        kind, start, stop = rows.spans[row]
+        piece = read(view[start:stop]) if kind == codec else None
+        if piece is None or len(piece) > left:
+            break
+        left -= len(piece)
+        pieces.append(piece)
+    stops = arena.at + np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    done = first + len(pieces)
+    rows.found[0, first + 1 : done] = stops[:-1]
+    rows.found[1, first:done] = stops
+    rows.found[0, first:done][:1] = arena.at
+    arena.room(limit - left)[:] = b"".join(pieces)
+    arena.at += limit - left
+    return done
