@@ -1,0 +1,157 @@
+"""Random logs cleaned by a broker and by our rules: the same bytes."""
+
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from broker import Broker
+from clients import create_topic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from raw_client import RawClient
+from test_append_rules import NONE, send_when_led
+
+import naive
+from builders import Row, batch
+from ottla.rules.cleaning import clean_window, learn_window, make_decoder
+from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
+from ottla.rules.transactions import Transactions
+from rules.histories import tables
+
+RETENTION = 0  # tombstones may go in the round after the one that saw them first
+SEGMENT_MS = 10_000
+SECRET = np.array([5, 6], dtype=np.uint64)
+DEADLINE = 60
+
+
+class Writer:
+    """Sends batches and remembers what the broker must have stored."""
+
+    def __init__(self, client: RawClient, topic: str, seed: int) -> None:
+        self.client = client
+        self.topic = topic
+        self.source = random.Random(seed)
+        self.timestamp = int(time.time() * 1000) - 30 * 60_000
+        self.end_offset = 0
+        self.sequences = {-1: -1, 1000: 0, 1001: 0}
+        self.segments: list[tuple[int, bytes]] = [(0, b"")]
+
+    def send(self, count: int) -> None:
+        producer_id = self.source.choice(list(self.sequences))
+        sequence = self.sequences[producer_id]
+        rows = [
+            Row(
+                at,
+                self.timestamp + at,
+                b"key %d" % self.source.randrange(8),
+                None if self.source.random() < 0.2 else b"value %d" % self.source.randrange(99),
+                ((b"h", b"1"),) if self.source.random() < 0.2 else (),
+            )
+            for at in range(count)
+        ]
+        producer = (producer_id, 0 if producer_id >= 0 else -1, sequence)
+        answer = send_when_led(self.client, self.topic, batch(rows, producer=producer))
+        assert answer == (NONE, self.end_offset)
+        if producer_id >= 0:
+            self.sequences[producer_id] += count
+        stored = [row._replace(offset=self.end_offset + row.offset) for row in rows]
+        base, data = self.segments[-1]
+        self.segments[-1] = (base, data + batch(stored, producer=producer))
+        self.end_offset += count
+
+    def roll(self) -> None:
+        """The next batch is so much later that it begins a segment."""
+        self.timestamp += 2 * SEGMENT_MS
+        self.segments.append((self.end_offset, b""))
+
+
+def allow_cleaning(broker: Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    entry = ConfigEntry(
+        "min.cleanable.dirty.ratio", "0.0001", incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for changed in admin.incremental_alter_configs([resource]).values():
+        changed.result()
+
+
+def wait_until_cleaned(broker: Broker, topic: str, offset: int) -> None:
+    """The cleaner says in its checkpoint how far it came."""
+    checkpoint = broker.log_dir / "cleaner-offset-checkpoint"
+    deadline = time.monotonic() + DEADLINE
+    while f"{topic} 0 {offset}" not in (checkpoint.read_text() if checkpoint.exists() else ""):
+        assert time.monotonic() < deadline, checkpoint.read_text()
+        time.sleep(0.1)
+
+
+def cleaned_part(folder: Path, active_base: int) -> bytes:
+    logs = sorted(folder.glob("*.log"))
+    return b"".join(path.read_bytes() for path in logs if int(path.stem) < active_base)
+
+
+def clean(data: bytes, rest: bytes, dirty: int, bound: int, now: int) -> bytes:
+    region, batches, markers = tables(data)
+    _, every, every_marker = tables(data + rest)
+    whole = Transactions()
+    whole.add(every, every_marker)
+    offsets = KeyOffsets(SECRET)
+    learn_window(offsets, make_decoder(), region, batches, whole.aborted(), dirty)
+    offsets.advance(bound - 1)
+    cleaner = Cleaner(
+        Round(bound, now, RETENTION), offsets, whole.aborted(), last_records(whole.state)
+    )
+    return clean_window(cleaner, make_decoder(), region, batches, markers).data
+
+
+def newest_horizon(data: bytes) -> int:
+    """When the broker cleaned, as far as its output tells; else now."""
+    lines = [line for line in naive.decode(data) if line["type"] == "batch"]
+    horizons = [line["deleteHorizonMs"] for line in lines if line["deleteHorizonMs"] is not None]
+    return max(horizons, default=int(time.time() * 1000))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_rounds_of_the_brokers_cleaner_leave_the_same_bytes(broker: Broker, seed: int) -> None:
+    topic = f"cleaned-{seed}"
+    create_topic(
+        broker.bootstrap,
+        topic,
+        cleanup_policy="compact",
+        min_cleanable_dirty_ratio="1.0",
+        segment_ms=str(SEGMENT_MS),
+        delete_retention_ms=str(RETENTION),
+    )
+    folder = broker.log_dir / f"{topic}-0"
+    with RawClient(broker.port) as client:
+        writer = Writer(client, topic, seed)
+        for _ in range(4):
+            for _ in range(6):
+                writer.send(writer.source.randint(1, 4))
+            writer.roll()
+        writer.send(1)
+        first_bound = writer.segments[-1][0]
+        original = b"".join(data for base, data in writer.segments if base < first_bound)
+        assert cleaned_part(folder, first_bound) == original
+        allow_cleaning(broker, topic)
+        wait_until_cleaned(broker, topic, first_bound)
+        once = cleaned_part(folder, first_bound)
+        ours = clean(original, writer.segments[-1][1], 0, first_bound, newest_horizon(once))
+        assert ours == once
+        assert len(once) < len(original)
+
+        middle = writer.segments[-1][1]
+        writer.roll()
+        writer.send(2)
+        second_bound = writer.segments[-1][0]
+        wait_until_cleaned(broker, topic, second_bound)
+        twice = cleaned_part(folder, second_bound)
+        now = max(newest_horizon(twice), newest_horizon(once))
+        last = writer.segments[-1][1]
+        assert clean(once + middle, last, first_bound, second_bound, now) == twice
