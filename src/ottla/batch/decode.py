@@ -346,7 +346,7 @@ def describe(
         detail = f"{detail}: {failure}"
     elif code == status.COUNT_NEGATIVE:
         found = str(batches.count[row])
-    elif rule.stage == "records":
+    elif code >= status.RECORD_TRUNCATED:
         inside = int(payloads.failed_at[row] - payloads.start[row])
         detail = f"{detail} (record {index}, byte {inside} of the records)"
     known_base = code != status.HEADER_INCOMPLETE and (

@@ -1,1 +1,1 @@
-"""Pure functions on arrays, compiled by Numba: they return a status and never raise or allocate results."""
+"""Pure functions on arrays, compiled by Numba: they return a status and never raise."""

@@ -303,9 +303,7 @@ def gather(
     """Fill the chunk from cursor[ROW] on: OK when all is done, CHUNK_FULL to be called again."""
     while cursor[ROW] < batches.position.size:
         row = cursor[ROW]
-        if payloads.status[row] != OK or (
-            batches.attributes[row] & 32 and batches.magic[row] == 2 and not wanted & CONTROL
-        ):
+        if payloads.status[row] != OK:
             cursor[ROW] += 1
             continue
         data = arena if payloads.in_arena[row] else window
@@ -318,8 +316,14 @@ def gather(
         if batches.magic[row] == 2:
             count = batches.count[row]
             piecewise = resumed
+            # Consumers iterate control batches as well, and only then leave their records out.
+            hidden = batches.attributes[row] & 32 != 0 and not wanted & CONTROL
             if count < 0:
                 status = COUNT_NEGATIVE
+            elif hidden and count > 0:
+                status, cursor[INDEX], cursor[AT] = check_records(
+                    data, payloads.start[row], payloads.stop[row], count
+                )
             elif not resumed and (
                 cursor[RECORDS] + count > out.offset.size
                 or payloads.stop[row] - payloads.start[row] > room(out, cursor, wanted)
@@ -333,7 +337,7 @@ def gather(
                     cursor[INDEX] = 0
                     cursor[AT] = payloads.start[row]
                 piecewise = True
-            if status == OK:
+            if status == OK and not hidden:
                 status = gather_v2(data, row, batches, payloads, wanted, out, cursor, piecewise)
         else:
             status = gather_legacy(data, row, batches, payloads, wanted, out, cursor, rejected)

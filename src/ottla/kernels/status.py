@@ -24,7 +24,6 @@ BATCH_TOO_LARGE: Final = 25
 
 # Its records are broken.
 COUNT_NEGATIVE: Final = 30
-RECORDS_MISSING: Final = 31
 RECORD_TRUNCATED: Final = 32
 VARINT_TOO_LONG: Final = 33
 RECORD_SIZE: Final = 34
