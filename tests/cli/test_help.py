@@ -1,0 +1,51 @@
+"""The examples of `--help` run as they are printed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import builders
+from builders import Row
+from ottla.cli import dump, inspect
+
+
+def examples(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.startswith("  ottla ")]
+
+
+@pytest.mark.parametrize("command", examples(dump.EXAMPLES) + examples(inspect.EXAMPLES))
+def test_an_example_runs(tmp_path: Path, command: str) -> None:
+    rows = [Row(at, at, b"user-7", b"value", ((b"trace-id", b"abc"),)) for at in range(20)]
+    for folder in ("orders-0", "__consumer_offsets-0"):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "00000000000000000000.log"
+        path.write_bytes(builders.batch(rows[:1]) + builders.batch(rows[1:]))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stderr == b""
+    # The one that looks for errors finds none.
+    assert (done.returncode, done.stdout == b"") == ((1, True) if "grep" in command else (0, False))
+
+
+@pytest.mark.parametrize("command", ["dump", "inspect"])
+def test_help_does_not_wait_for_numba(command: str) -> None:
+    script = (
+        "import sys, contextlib\n"
+        "from ottla.cli import main\n"
+        "with contextlib.suppress(SystemExit): main([sys.argv[1], '--help'])\n"
+        "assert 'numba' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, command], capture_output=True, text=True, check=True
+    )
+    assert "examples:" in done.stdout
