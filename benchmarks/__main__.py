@@ -2,12 +2,12 @@
 
 import argparse
 
-from benchmarks import bench_decode, bench_encode, bench_log, bench_scan
+from benchmarks import bench_decode, bench_encode, bench_internal, bench_log, bench_scan, bench_spark
 from benchmarks.corpus import FULL, QUICK
 from benchmarks.table import markdown, publish
 
 PER_FILE = {"decode": bench_decode, "encode": bench_encode, "scan": bench_scan}
-WHOLE = {"log": bench_log}
+WHOLE = {"log": bench_log, "internal": bench_internal, "spark": bench_spark}
 BENCHMARKS = PER_FILE | WHOLE
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong: `Rule`, `Violation`, and the four exceptions. Every rule is named here once.
+"""What can be wrong: `Rule`, `Violation`, and the five exceptions. Every rule is named here once.
 
 `docs/rules.md` says for each rule which Kafka class it mirrors; the code that checks it lives
 with the table it checks.
@@ -205,6 +205,10 @@ class CorruptLogError(Exception):
 
 class OptionError(ValueError):
     """The caller asked for something that makes no sense; the message says what would."""
+
+
+class DataLossError(Exception):
+    """Records that were asked for are gone, and failOnDataLoss says that this is an error."""
 
 
 class UnsupportedError(Exception):

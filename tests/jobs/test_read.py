@@ -8,8 +8,7 @@ import pytest
 
 from builders import Row, batch
 from jobs.topics import Written, write_partition, write_topic
-from ottla.errors import CorruptLogError, OptionError, Rule
-from ottla.jobs.logs import DataLossError
+from ottla.errors import CorruptLogError, DataLossError, OptionError, Rule
 from ottla.jobs.read import read_headers, read_slice, read_violations
 from ottla.jobs.slices import Task, plan_tasks
 from ottla.log.segment import read_segment

@@ -77,7 +77,7 @@ def main(root: Path, stop: Path, seed: int) -> None:
             if chance.random() < 0.5:
                 one.high_watermark = max(one.high_watermark, chance.choice(one.batches[-3:])[0])
         write_checkpoint(root, partitions)
-        time.sleep(chance.random() / 20)
+        time.sleep(chance.random() / 5)
     for one in partitions:
         one.high_watermark = one.end
     write_checkpoint(root, partitions)

@@ -16,7 +16,7 @@ def main(logs: str, sink: str, trigger: str) -> None:
         spark.readStream.format("kafka-log")
         .option("startingOffsets", "earliest")
         .option("upTo", "highWatermark")
-        .option("maxOffsetsPerTrigger", "500")
+        .option("maxOffsetsPerTrigger", "2000")
         .load(logs)
     )
     writer = frame.select("partition", "offset", "value").writeStream.format("parquet")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+import ottla
 from jobs.topics import Written, write_topic
 from spark.conftest import CONFIGURATION
 
@@ -57,26 +59,28 @@ def test_rows_are_the_same_for_every_split(
     assert sorted(found, key=lambda row: row[:2]) == rows_of(topic)
 
 
-def test_a_zip_of_the_package_is_enough(
-    cluster: SparkSession, logs: Path, topic: list[Written], tmp_path: Path
-) -> None:
-    import ottla
-    from ottla.spark import register
-
+def test_a_zip_of_the_package_is_enough(logs: Path, topic: list[Written], tmp_path: Path) -> None:
+    """In processes of their own, whose Python has everything but ottla."""
     archive = tmp_path / "ottla.zip"
     root = Path(ottla.__file__).parent
     with zipfile.ZipFile(archive, "w") as packed:
         for path in root.rglob("*"):
             if path.suffix in (".py", ".txt"):
                 packed.write(path, path.relative_to(root.parent))
-    cluster.sparkContext.addPyFile(str(archive))
-    register(cluster)
-    home = cluster.sparkContext.parallelize([0], 1).map(_where_ottla_is).first()
-    assert "ottla.zip" in home
-    assert cluster.read.format("kafka-log").load(str(logs)).count() == len(rows_of(topic))
-
-
-def _where_ottla_is(_: int) -> str:
-    import ottla
-
-    return str(ottla.__file__)
+    python = tmp_path / "python"
+    packages = Path(pyspark.__file__).parent.parent
+    # -S keeps the .pth file away by which the project is installed for tests.
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{packages}:$PYTHONPATH" exec {sys.executable} -S "$@"\n'
+    )
+    python.chmod(0o755)
+    script = Path(__file__).with_name("zipped_query.py")
+    run = subprocess.run(
+        [python, script, archive, logs, MASTER],
+        env={**os.environ, "PYSPARK_PYTHON": str(python)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert run.stdout.split() == [str(len(rows_of(topic))), "True"], run.stderr

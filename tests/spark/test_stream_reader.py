@@ -9,8 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from builders import Row, batch
 from jobs.topics import ABORT, COMMIT, TRANSACTIONAL, marker
-from ottla.errors import OptionError
-from ottla.jobs.logs import DataLossError
+from ottla.errors import DataLossError, OptionError
 from ottla.options.read import for_stream, parse_read_options
 from ottla.spark.schema import schema_of
 from ottla.spark.stream import KafkaLogStreamReader

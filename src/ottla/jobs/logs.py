@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ottla.errors import OptionError
+from ottla.errors import DataLossError, OptionError
 from ottla.internal.records import INTERNAL_TOPICS
 from ottla.jobs.positions import find_log_end, find_timestamp
 from ottla.jobs.stable import Stable, find_stable
@@ -51,10 +51,6 @@ class Bounds:
 
 
 EVERYTHING: Final = Bounds()
-
-
-class DataLossError(Exception):
-    """Records that were asked for are gone, and failOnDataLoss says that this is an error."""
 
 
 def report_loss(message: str, options: ReadOptions) -> None:

@@ -1,0 +1,183 @@
+"""The Spark source against a null source: one that yields ready-made batches of the same columns.
+
+What the null source takes is Spark's own cost of bringing Arrow batches from Python into the JVM.
+The driver's Python must find both `ottla` and this folder: run it from the project's root.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from benchmarks.corpus import SEGMENTS, Case, Plan, segment
+from benchmarks.rounds import best_rates, timed
+from benchmarks.table import millions, ratio
+from ottla.options.read import ReadOptions, for_batch, parse_read_options
+from ottla.spark.reader import KafkaLogReader
+from ottla.spark.schema import CONNECTOR_FIELDS
+
+HEADING = ("what", "Ottla", "against", "ratio", "target")
+CODECS = ("none", "lz4", "zstd")
+PARTITIONS = 4  # the same file under so many names
+LARGE = 1 << 30
+
+TO_NULL_SOURCE = 0.9
+OFFSETS_TO_ALL = 3.0
+
+
+class NullSource(DataSource):
+    """`blueprint` is a log directory whose tasks and first batch it repeats without decoding."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "null-log"
+
+    def schema(self) -> StructType:
+        return StructType(list(CONNECTOR_FIELDS))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        given = {"path": self.options["blueprint"]}
+        if "splitbytes" in self.options:
+            given["splitbytes"] = self.options["splitbytes"]
+        return NullReader(for_batch(parse_read_options(given)), schema)
+
+
+class NullReader(DataSourceReader):
+    """As many tasks and rows as the real source."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        real = KafkaLogReader(options, schema)
+        self.counts = []
+        for partition in real.partitions():
+            batches = real.read(partition)
+            self.ready = _to_bytes(next(batches))
+            self.counts.append(1 + sum(1 for _ in batches))
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(count) for count in self.counts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        batch = pa.ipc.open_stream(self.ready).read_next_batch()
+        for _ in range(partition.value):
+            yield batch
+
+
+def _to_bytes(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+@cache
+def session() -> SparkSession:
+    """Two cores, with the settings that docs/spark.md advises."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)
+    settings = {
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.python.daemon.module": "ottla.spark.daemon",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.ui.enabled": "false",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(NullSource)
+    return spark
+
+
+def log_directory(case: Case, plan: Plan) -> Path:
+    """The case's segment as every partition of a topic."""
+    source = segment(case, plan)
+    root = SEGMENTS / "spark" / source.stem
+    for number in range(PARTITIONS):
+        target = root / f"orders-{number}" / f"{0:020d}.log"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            target.hardlink_to(source)
+    return root
+
+
+def large_directory(plan: Plan) -> Path:
+    """One segment of LARGE bytes; offsets repeat, which a read without bounds does not mind."""
+    source = segment(Case("none"), plan)
+    target = SEGMENTS / "spark-large" / "orders-0" / f"{0:020d}.log"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists():
+        data = source.read_bytes()
+        with target.open("wb") as out:
+            for _ in range(-(-LARGE // len(data))):
+                out.write(data)
+    return target.parent.parent
+
+
+def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
+    """Throughput for each codec, then what a second core gives."""
+    for codec in CODECS:
+        yield from _throughput(codec, plan)
+    yield _scaling(plan)
+
+
+def _throughput(codec: str, plan: Plan) -> Iterator[tuple[str, ...]]:
+    root = str(log_directory(Case(codec), plan))
+    ours, null = _load("kafka-log", path=root), _load("null-log", blueprint=root)
+    offsets = session().read.format("kafka-log").schema("offset bigint").load(root)
+    contenders = {
+        "ours": timed(ours.count),
+        "null": timed(null.count),
+        "ours sum": timed(_summing(ours)),
+        "null sum": timed(_summing(null)),
+        "offsets": timed(offsets.count),
+    }
+    best = best_rates(contenders, plan.rounds)
+    pairs = [
+        ("count(), Mrec/s, and the null source", "ours", "null", TO_NULL_SOURCE),
+        ("sum(length(value)), Mrec/s, and the null source", "ours sum", "null sum", TO_NULL_SOURCE),
+        ("count() of offsets only, Mrec/s, and of all columns", "offsets", "ours", OFFSETS_TO_ALL),
+    ]
+    for what, one, other, target in pairs:
+        figures = millions(best[one]), millions(best[other])
+        yield (f"{codec}: {what}", *figures, *ratio(best[one], best[other], target))
+
+
+def _scaling(plan: Plan) -> tuple[str, ...]:
+    root = str(large_directory(plan))
+    splits = {"one": str(2 * LARGE), "two": str(LARGE // 2 + (1 << 20))}
+    frames = {
+        (source, tasks): _load(source, **{place: root}, splitBytes=size)
+        for source, place in (("kafka-log", "path"), ("null-log", "blueprint"))
+        for tasks, size in splits.items()
+    }
+    turns = {" ".join(name): timed(frame.count) for name, frame in frames.items()}
+    best = best_rates(turns, plan.rounds)
+    ours = best["kafka-log two"] / best["kafka-log one"]
+    null = best["null-log two"] / best["null-log one"]
+    figures = f"{ours:.2f}", f"{null:.2f}"
+    return (
+        "two tasks to one, 1 GiB, and the null source",
+        *figures,
+        *ratio(ours, null, TO_NULL_SOURCE),
+    )
+
+
+def _load(source: str, **options: str) -> DataFrame:
+    return session().read.format(source).options(**options).load()
+
+
+def _summing(frame: DataFrame) -> Callable[[], int]:
+    count = frame.count()
+
+    def work() -> int:
+        frame.selectExpr("sum(length(value))").collect()
+        return count
+
+    return work
