@@ -2,7 +2,14 @@
 
 import argparse
 
-from benchmarks import bench_decode, bench_encode, bench_internal, bench_log, bench_scan, bench_spark
+from benchmarks import (
+    bench_decode,
+    bench_encode,
+    bench_internal,
+    bench_log,
+    bench_scan,
+    bench_spark,
+)
 from benchmarks.corpus import FULL, QUICK
 from benchmarks.table import markdown, publish
 

@@ -51,6 +51,11 @@ def _steps(logs: str) -> list[Step]:
     order = os.path.join(logs, "orders-1", "00000000000000000000.log")
     damaged = os.path.join(logs, DAMAGED, "00000000000000000000.log")
     return [
+        Step("What is there, from batch headers alone", ("ls", "--format", "text", logs)),
+        Step(
+            "A transaction that never ended, and the command that would end it",
+            ("transactions", "--format", "text", "--topic", "orders", logs),
+        ),
         Step("One batch, byte by byte", ("inspect", order), 24),
         Step("Records as JSON lines", ("dump", "--format", "jsonl", "--max-messages", "3", order)),
         Step(
