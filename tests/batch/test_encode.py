@@ -341,6 +341,14 @@ def test_a_last_offset_delta_must_reach_the_last_record() -> None:
     assert scanned(encode(rows, NewBatch(last_offset_delta=9))).last_offset.tolist() == [9]
 
 
+@pytest.mark.parametrize("bounds", [[0, 2], [-1, 1]])
+@pytest.mark.parametrize("magic", [0, 2])
+def test_bounds_stay_within_the_records(magic: int, bounds: list[int]) -> None:
+    rows = pack_rows([Row(0, 0, None, b"")])
+    with pytest.raises(OptionError, match="beyond"):
+        encode_batches(rows, np.array(bounds, dtype=np.int64), NewBatch(magic=magic))
+
+
 def test_a_batch_among_others_can_not_be_empty() -> None:
     rows = pack_rows([Row(0, 0, None, b"")])
     with pytest.raises(OptionError, match="needs a record"):

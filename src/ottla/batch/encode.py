@@ -73,6 +73,8 @@ def encode_batches(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Enc
     records = frozen(records)
     if bounds[0] == bounds[-1]:
         return Encoded(np.empty(0, dtype=np.uint8), allocate_batches(0))
+    if bounds[0] < 0 or bounds[-1] > records.offset.size:
+        raise OptionError(f"bounds reach beyond the {records.offset.size} records")
     if (np.diff(bounds) <= 0).any():
         raise OptionError("every batch needs a record: what compaction emptied is `encode_empty`'s")
     if bounds.size > 2 and new.last_offset_delta is not None:

@@ -35,10 +35,18 @@ class Frames(NamedTuple):
 
 
 class _Contexts(threading.local):
-    """Decoders are costly to make and must not be shared by threads."""
+    """Coders and decoders are costly to make and must not be shared by threads."""
 
     def __init__(self) -> None:
         self.decompressor = zstandard.ZstdDecompressor()
+        self.compressors: dict[int, zstandard.ZstdCompressor] = {}
+
+    def compressor(self, level: int) -> zstandard.ZstdCompressor:
+        if level not in self.compressors:
+            self.compressors[level] = zstandard.ZstdCompressor(
+                level=level, write_content_size=False, write_checksum=False
+            )
+        return self.compressors[level]
 
 
 _contexts: Final = _Contexts()
@@ -63,9 +71,7 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
 
 def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001
     """One frame without content size and checksum, as a stream is written."""
-    compressor = zstandard.ZstdCompressor(
-        level=level, write_content_size=False, write_checksum=False
-    ).compressobj()
+    compressor = _contexts.compressor(level).compressobj()
     body: bytes = compressor.compress(payload)
     end: bytes = compressor.flush()
     return body + end
