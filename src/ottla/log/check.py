@@ -131,11 +131,13 @@ def see_window(window: Window, decoder: Decoder | None) -> Seen:
     chunks: list[Chunk] = []
     if decoder is None:
         broken = _judge_headers(window)
+        records = int(window.batches.count[window.batches.count > 0].sum())
     else:
         chunks = [*decoder.decode(window.region, window.batches)]
         rest = decoder.flush()
         chunks += [rest] if rest is not None else []
         broken = decoder.broken
+        records = sum(chunk.count for chunk in chunks)
     violations = [bad.violation for bad in broken]
     whole = [bad.row for bad in broken if bad.violation.rule.stage is not Stage.RECORD]
     sound = np.ones(window.batches.position.size, dtype=np.bool_)
@@ -144,7 +146,6 @@ def see_window(window: Window, decoder: Decoder | None) -> Seen:
     violations += _check_timestamps(chunks, batches, window.region.path)
     if window.violation is not None:
         violations.append(window.violation)
-    records = sum(chunk.count for chunk in chunks)
     return Seen(violations, batches, read_markers(window.region, batches), records)
 
 

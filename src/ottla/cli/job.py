@@ -1,0 +1,95 @@
+"""What the commands that run on Spark share: their flags, their session and their account."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ottla.cli.groups import print_table
+from ottla.cli.output import Format, flush, json_line, write
+from ottla.jobs.account import Row
+from ottla.jobs.selection import Selection, parse_moment
+from ottla.options.texts import parse_bytes
+
+_ALWAYS: Final = frozenset({"partition", "readBytes", "firstOffset", "lastOffset", "violations"})
+
+
+def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
+    """The flags that choose partitions."""
+    parser.add_argument(
+        "paths",
+        nargs=paths,
+        metavar="PATH",
+        help="a log directory or a partition; s3://, gs://, abfs:// and hdfs:// too",
+    )
+    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
+    parser.add_argument("--partition", action="append", type=int, help="only this partition")
+
+
+def add_range(parser: argparse.ArgumentParser) -> None:
+    """The flags that choose records."""
+    form = "an offset, or @ and a time: @2025-10-09T08:53:20Z or @ and milliseconds since 1970"
+    parser.add_argument("--from", dest="start", metavar="WHEN", help=f"{form}; inclusive")
+    parser.add_argument("--to", dest="stop", metavar="WHEN", help="as --from; exclusive")
+
+
+def add_run(parser: argparse.ArgumentParser, *, split: str) -> None:
+    """The flags that say how to run."""
+    parser.add_argument("--master", help="Spark master URL (default: local[*])")
+    parser.add_argument(
+        "--split-bytes",
+        type=parse_bytes,
+        default=parse_bytes(split),
+        metavar="SIZE",
+        help=f"about how much one task takes, cut between batches (default: {split})",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar and no account")
+
+
+def selection_of(arguments: argparse.Namespace) -> Selection:
+    """What the flags choose."""
+    start, stop = getattr(arguments, "start", None), getattr(arguments, "stop", None)
+    paths = arguments.paths if isinstance(arguments.paths, list) else [arguments.paths]
+    return Selection(
+        tuple(paths),
+        tuple(arguments.topic or ()),
+        tuple(arguments.partition or ()),
+        parse_moment(start) if start else None,
+        parse_moment(stop) if stop else None,
+    )
+
+
+@contextmanager
+def session(command: str, master: str | None) -> Iterator[Any]:
+    """A Spark session for one command."""
+    from ottla.spark.session import start_session
+
+    spark = start_session(command, master)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def print_account(rows: Sequence[Row], style: Format) -> None:
+    """The account as a table without the columns that say nothing, or as JSON lines."""
+    if style is Format.JSONL:
+        for row in rows:
+            write(json_line({"type": "account", **row}))
+        flush()
+        return
+    names = [
+        name
+        for name in (rows[0] if rows else ())
+        if name != "topic" and (name in _ALWAYS or any(row[name] for row in rows))
+    ]
+    print_table(
+        tuple(name if name != "partition" else "PARTITION" for name in names),
+        ([_cell(row, name) for name in names] for row in rows),
+    )
+
+
+def _cell(row: Row, name: str) -> Any:
+    if name != "partition":
+        return row[name]
+    return None if row["topic"] is None else f"{row['topic']}-{row['partition']}"

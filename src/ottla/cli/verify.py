@@ -1,0 +1,120 @@
+"""`ottla verify`: every rule on everything, in parallel; what is broken, as rows."""
+
+import argparse
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ottla.cli.job import add_run, add_selection, print_account, selection_of, session
+from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.errors import OptionError, Severity, Violation
+from ottla.jobs.selection import Selection, choose_partitions
+from ottla.jobs.verify import VERDICT_SCHEMA, VerifyOptions
+from ottla.log.partition import read_log_directories
+from ottla.log.summary import strangers
+from ottla.storage import move_files, open_output
+
+Row = dict[str, Any]
+
+_EXAMPLE: Final = """example:
+  ottla demo --out demo-out
+  ottla verify demo-out/kafka-logs
+  ottla verify demo-out/kafka-logs --topic payments --out violations.parquet"""
+_ROWS: Final = 4096
+_SCHEMA: Final = pa.schema([field for field in VERDICT_SCHEMA if field.name != "account"])
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the command to `ottla`."""
+    parser = subparsers.add_parser(
+        "verify",
+        help=summary,
+        description="Check every batch, record, index and side file; exit 1 if an error is found.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_selection(parser)
+    parser.add_argument("--quick", action="store_true", help="headers and CRCs only")
+    parser.add_argument(
+        "--out", metavar="FILE", help="write violations to FILE.parquet or FILE.jsonl instead"
+    )
+    add_run(parser, split="64m")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print violations and the account; 1 if there is an error among them."""
+    if arguments.out and not arguments.out.endswith((".parquet", ".jsonl")):
+        raise OptionError(f"--out {arguments.out}: name a .parquet or a .jsonl file")
+    selection = selection_of(arguments)
+    partitions = choose_partitions(selection)
+    options = VerifyOptions(
+        quick=arguments.quick, split_bytes=arguments.split_bytes, storage=selection.storage
+    )
+    errors = 0
+
+    def counted(rows: Iterable[Row]) -> Iterator[Row]:
+        nonlocal errors
+        for row in rows:
+            errors += row["severity"] == Severity.ERROR
+            yield row
+
+    with session("verify", arguments.master) as spark:
+        from ottla.spark.verify import verify
+
+        frame, account = verify(spark, partitions, options, quiet=arguments.quiet)
+        found = (row.asDict() for row in frame.toLocalIterator())
+        about_directories = (problem.as_row() for problem in _strangers(selection))
+        rows = counted(chain(about_directories, found))
+        if arguments.out:
+            _write(rows, arguments.out)
+        else:
+            _print(rows, arguments.format)
+    if not arguments.quiet:
+        print_account(account, arguments.format)
+    return int(errors > 0)
+
+
+def _strangers(selection: Selection) -> Iterator[Violation]:
+    for directory in read_log_directories(selection.paths, selection.storage):
+        yield from strangers(directory)
+
+
+def _print(rows: Iterable[Row], style: Format) -> None:
+    for row in rows:
+        if style is Format.JSONL:
+            write(json_line({"type": "violation", **row}))
+        else:
+            write(f"{_text(row)}\n".encode(errors="backslashreplace"))
+    flush()
+
+
+def _text(row: Row) -> str:
+    where = f"{row['file']} @ {row['position']}"
+    if row["offset"] is not None:
+        where += f", offset {row['offset']}"
+    text = f"{row['severity']}: {where}: {row['rule']}: {row['detail']}"
+    if row["found"] is not None:
+        expected = "" if row["expected"] is None else f", expected {row['expected']}"
+        text += f" (found {row['found']}{expected})"
+    return text
+
+
+def _write(rows: Iterator[Row], out: str) -> None:
+    """Write the file under another name first, so that it is there whole or not at all."""
+    unfinished = f"{out}.{uuid.uuid4().hex}"
+    with open_output(unfinished) as stream:
+        if out.endswith(".jsonl"):
+            for row in rows:
+                stream.write(json_line(row))
+        else:
+            with pq.ParquetWriter(stream, _SCHEMA, compression="zstd") as writer:
+                while chunk := list(islice(rows, _ROWS)):
+                    writer.write_table(pa.Table.from_pylist(chunk, _SCHEMA))
+    move_files([(unfinished, os.path.abspath(out) if "://" not in out else out)])

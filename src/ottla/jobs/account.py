@@ -1,0 +1,67 @@
+"""The account that every job ends with: one row for each topic-partition."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from ottla.log.publish import Job
+from ottla.storage import read_bytes, write_file
+
+Row = dict[str, Any]
+
+_COUNTS: Final = (
+    "readBytes",
+    "readBatches",
+    "readRecords",
+    "writtenBytes",
+    "writtenBatches",
+    "writtenRecords",
+    "copiedBatches",
+    "skippedBatches",
+    "quarantinedBytes",
+    "lostOffsets",
+)
+_FILE: Final = "account.json"
+
+
+def account_row(topic: str | None, partition: int | None, **known: Any) -> Row:
+    """A row in the order of the columns; a count that nobody gave is 0.
+
+    >>> row = account_row("orders", 3, readBytes=10, seconds=0.5)
+    >>> row["readBytes"], row["writtenBytes"], row["lastOffset"]
+    (10, 0, None)
+    """
+    row: Row = {"topic": topic, "partition": partition}
+    row |= {name: known.pop(name, 0) for name in _COUNTS}
+    row["firstOffset"] = known.pop("firstOffset", None)
+    row["lastOffset"] = known.pop("lastOffset", None)
+    row["violations"] = known.pop("violations", 0)
+    row["seconds"] = round(known.pop("seconds", 0.0), 3)
+    assert not known, f"no columns {sorted(known)}"
+    return row
+
+
+def add_rows(rows: Iterable[Mapping[str, Any]]) -> Row:
+    """The row of a partition from those of its parts: at least one."""
+    parts = list(rows)
+    first = [part["firstOffset"] for part in parts if part["firstOffset"] is not None]
+    last = [part["lastOffset"] for part in parts if part["lastOffset"] is not None]
+    return account_row(
+        parts[0]["topic"],
+        parts[0]["partition"],
+        **{name: sum(part[name] for part in parts) for name in (*_COUNTS, "violations", "seconds")},
+        firstOffset=min(first, default=None),
+        lastOffset=max(last, default=None),
+    )
+
+
+def write_account(job: Job, rows: Sequence[Row], options: Mapping[str, Any]) -> None:
+    """Leave the account beside the output, with the options of the job."""
+    content = {"options": dict(options), "account": list(rows)}
+    write_file(job.path(_FILE), json.dumps(content, indent=1, default=str).encode(), job.storage)
+
+
+def read_account(job: Job) -> list[Row]:
+    """The account of a job that was done before."""
+    rows: list[Row] = json.loads(read_bytes(job.path(_FILE), job.storage))["account"]
+    return rows
