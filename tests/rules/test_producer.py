@@ -16,6 +16,7 @@ from ottla.rules.producer import (
     empty_state,
     entry,
     is_late,
+    is_verification_expired,
     known_producers,
     open_rows,
     remove_expired,
@@ -355,6 +356,11 @@ def test_the_earliest_awaited_sequence_is_remembered() -> None:
     assert verify(first, 5, 0, now=9) == first
     assert verify(first, 0, 1, now=9) == Verification(7, 0, 1)
     assert verify(Verification(7, 3, 2), 0, 1, now=9) == Verification(7, 3, 2)
+
+
+def test_an_awaited_write_is_forgotten_by_the_clock() -> None:
+    assert not is_verification_expired(Verification(1000, 0, 0), 1000 + DAY - 1)
+    assert is_verification_expired(Verification(1000, 0, 0), 1000 + DAY)
 
 
 def test_a_write_past_an_awaited_sequence_is_refused() -> None:

@@ -18,7 +18,8 @@ from ottla.kernels.compaction import assemble
 from ottla.kernels.producers import Markers
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import PADDING, Region
-from ottla.rules.compaction import Cleaner, Entries, Judged, KeyOffsets, Outcome, learn
+from ottla.rules.compaction import Cleaner, Judged, KeyOffsets, Outcome, learn
+from ottla.rules.transactions import Entries
 
 _ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS | gather.CONTROL
 

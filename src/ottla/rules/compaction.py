@@ -9,7 +9,6 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ottla.batch.attributes import Bools, has_delete_horizon, is_control
 from ottla.errors import UnsupportedError
@@ -21,9 +20,7 @@ from ottla.kernels.producers import WINDOW, Markers, fill_slots
 from ottla.kernels.status import TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.rules.producer import ProducerState, slots_for
-from ottla.rules.transactions import aborted_mask
-
-Entries = npt.NDArray[np.void]
+from ottla.rules.transactions import Entries, aborted_mask
 
 DEFAULT_DELETE_RETENTION_MS: Final = 86_400_000
 

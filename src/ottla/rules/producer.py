@@ -318,6 +318,13 @@ def verify(known: Verification | None, sequence: int, epoch: int, now: int) -> V
     return Verification(known.timestamp, lowest, known.epoch)
 
 
+def is_verification_expired(
+    known: Verification, now: int, expiration_ms: int = DEFAULT_EXPIRATION_MS
+) -> bool:
+    """Whether nobody came back for it; by the broker's clock, unlike a producer's expiry."""
+    return now - known.timestamp >= expiration_ms
+
+
 def check_verified(known: Verification | None, batches: Batches, row: int) -> Refusal | None:
     """Refuse a client's write that skips one which still awaits the coordinator."""
     sequence = int(batches.base_sequence[row])
