@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ottla.arrow.schema import BATCH_SCHEMA, HEADERS_TYPE, RAW_HEADERS_TYPE, RECORD_COLUMNS
-from ottla.arrow.utf8 import java_utf8
 from ottla.batch.attributes import (
     add_sequence,
     codec_ids,
@@ -21,6 +20,7 @@ from ottla.batch.attributes import (
 from ottla.batch.decode import Chunk
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, TIMESTAMP_TYPE_NAMES
+from ottla.format.utf8 import java_utf8
 from ottla.kernels import gather
 from ottla.kernels.tables import Batches, Int64s, concat_batches
 from ottla.region import Bytes

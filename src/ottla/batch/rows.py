@@ -1,7 +1,7 @@
 """Records from Python objects: for the few that a program makes itself, such as control records."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,7 @@ def pack_rows(rows: Sequence[Row]) -> RecordBuffers:
 
 def frozen(records: RecordBuffers) -> RecordBuffers:
     """The same records, read-only: kernels are compiled anew for arrays that may be written."""
-    views = [column.view() for column in records]
+    views: list[Any] = [column.view() for column in records]
     for view in views:
         view.flags.writeable = False
     return RecordBuffers(*views)

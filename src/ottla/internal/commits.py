@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ottla.format.utf8 import java_utf8
 from ottla.internal.interpreter import uuid_text
 from ottla.kernels.offset_commits import (
     NO_SPAN,
@@ -66,7 +67,7 @@ def texts(data: Bytes, starts: Int64s, sizes: Int64s) -> pa.Array:
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:  # not UTF-8: with replacement marks, as Java reads it
-        return pa.array([value.decode("utf-8", "replace") for value in raw.to_pylist()])
+        return pa.array([java_utf8(value) for value in raw.to_pylist()])
 
 
 def topic_ids(data: Bytes, starts: Int64s) -> pa.Array:

@@ -14,6 +14,7 @@ from itertools import groupby
 from struct import Struct
 from typing import Any, Final, NamedTuple, cast
 
+from ottla.format.utf8 import java_utf8
 from ottla.internal.notation import Field
 
 Json = Any  # str, int, float, bool, None, list[Json] or dict[str, Json]
@@ -362,7 +363,7 @@ def uuid_text(data: bytes) -> str:
 
 
 def _string_text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+    return java_utf8(data)
 
 
 def _bytes_text(data: bytes) -> str:

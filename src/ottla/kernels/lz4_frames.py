@@ -5,7 +5,7 @@ whatever is broken, is left to `ottla.codec.lz4`, row by row.
 """
 
 import ctypes
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from llvmlite import ir
@@ -70,7 +70,7 @@ if INTERPRETED:
         return int(_SIGNATURE(function)(read, write, int(size), int(capacity)))
 
 else:
-    decode_block = intrinsic(_decode_block)
+    decode_block = cast(Any, intrinsic(_decode_block))
 
 
 @inlined
