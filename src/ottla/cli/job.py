@@ -8,6 +8,7 @@ from typing import Any, Final
 from ottla.cli.groups import print_table
 from ottla.cli.output import Format, flush, json_line, write
 from ottla.jobs.account import Row
+from ottla.jobs.output import OutputJob
 from ottla.jobs.selection import Selection, parse_moment
 from ottla.options.texts import parse_bytes
 
@@ -26,6 +27,11 @@ def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
     parser.add_argument("--partition", action="append", type=int, help="only this partition")
 
 
+def add_out(parser: argparse.ArgumentParser) -> None:
+    """Where a job writes; what is no partition lies in the sibling OUT.ottla."""
+    parser.add_argument("out", metavar="OUT", help="where to write; OUT.ottla holds the account")
+
+
 def add_range(parser: argparse.ArgumentParser) -> None:
     """The flags that choose records."""
     form = "an offset, or @ and a time: @2025-10-09T08:53:20Z or @ and milliseconds since 1970"
@@ -33,16 +39,17 @@ def add_range(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", dest="stop", metavar="WHEN", help="as --from; exclusive")
 
 
-def add_run(parser: argparse.ArgumentParser, *, split: str) -> None:
-    """The flags that say how to run."""
+def add_run(parser: argparse.ArgumentParser, *, split: str | None = None) -> None:
+    """The flags that say how to run; `split` is given where tasks can be cut by size."""
     parser.add_argument("--master", help="Spark master URL (default: local[*])")
-    parser.add_argument(
-        "--split-bytes",
-        type=parse_bytes,
-        default=parse_bytes(split),
-        metavar="SIZE",
-        help=f"about how much one task takes, cut between batches (default: {split})",
-    )
+    if split is not None:
+        parser.add_argument(
+            "--split-bytes",
+            type=parse_bytes,
+            default=parse_bytes(split),
+            metavar="SIZE",
+            help=f"about how much one task takes, cut between batches (default: {split})",
+        )
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no account")
 
 
@@ -69,6 +76,17 @@ def session(command: str, master: str | None) -> Iterator[Any]:
         yield spark
     finally:
         spark.stop()
+
+
+def run_plan(plan: OutputJob, arguments: argparse.Namespace, style: Format) -> list[Row]:
+    """Run a job that writes, and print its account."""
+    with session(plan.title, arguments.master) as spark:
+        from ottla.spark.run import run_output_job
+
+        rows = run_output_job(spark, plan, quiet=arguments.quiet)
+    if not arguments.quiet:
+        print_account(rows, style)
+    return rows
 
 
 def print_account(rows: Sequence[Row], style: Format) -> None:

@@ -14,13 +14,18 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
+def default_format() -> Format:
+    """Text for people, JSON lines for programs."""
+    return Format.TEXT if sys.stdout.isatty() else Format.JSONL
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """The flag `--format`, with the same meaning everywhere."""
     parser.add_argument(
         "--format",
         choices=[*Format],
         type=Format,
-        default=Format.TEXT if sys.stdout.isatty() else Format.JSONL,
+        default=default_format(),
         help="default: text on a terminal, jsonl otherwise",
     )
 

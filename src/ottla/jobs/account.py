@@ -55,6 +55,14 @@ def add_rows(rows: Iterable[Mapping[str, Any]]) -> Row:
     )
 
 
+def combine_accounts(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """The rows of partitions from those of all parts, in order of name."""
+    by_name: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_name.setdefault((row["topic"] or "", row["partition"] or 0), []).append(row)
+    return [add_rows(by_name[name]) for name in sorted(by_name)]
+
+
 def write_account(job: Job, rows: Sequence[Row], options: Mapping[str, Any]) -> None:
     """Leave the account beside the output, with the options of the job."""
     content = {"options": dict(options), "account": list(rows)}

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ottla.jobs.account import Row
 from ottla.log.publish import FinishedPartition, Job
 from ottla.object_store import StorageOptions
 from ottla.storage import Entry
@@ -26,7 +25,8 @@ def nothing_to_close(_: Mapping[str, FinishedPartition]) -> Mapping[str, Part]:
 class OutputJob:
     """What to run. `inputs` and `options` name the job: the same ones resume it.
 
-    Keys of `parts` and of what `closing` makes of them are names of files, and never the same.
+    Keys of `parts` and of what `closing` makes of them are names of files, and never the same. The
+    accounts of both are added up by topic and partition.
     """
 
     title: str
@@ -38,4 +38,3 @@ class OutputJob:
     stage: Callable[[Job, Any], FinishedPartition]
     closing: Callable[[Mapping[str, FinishedPartition]], Mapping[str, Part]]
     close: Callable[[Job, Any], FinishedPartition]
-    account: Callable[[Sequence[FinishedPartition]], list[Row]]

@@ -11,6 +11,7 @@ from ottla.internal.records import INTERNAL_TOPICS
 from ottla.jobs.logs import Bounds, Log, find_logs
 from ottla.jobs.positions import find_log_end, find_timestamp
 from ottla.jobs.slices import Slice, cut_tasks
+from ottla.jobs.stable import Stable
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.names import DirectoryState
 from ottla.log.partition import Partition, find_partitions
@@ -130,10 +131,16 @@ def _resolve_start(log: Log, moment: Moment, storage: StorageOptions) -> int:
     return find_log_end(log.partition, storage) if found is None else found
 
 
-def cut_log(log: Log, bounds: Bounds, split_bytes: int, storage: StorageOptions) -> Iterator[Slice]:
+def cut_log(
+    log: Log,
+    bounds: Bounds,
+    split_bytes: int,
+    storage: StorageOptions,
+    stable: Stable | None = None,
+) -> Iterator[Slice]:
     """The slices of a log within bounds, each of at most about `split_bytes`."""
     options = ReadOptions((), split_bytes=split_bytes, storage=storage)
-    for task in cut_tasks([log], [bounds], [None], options):
+    for task in cut_tasks([log], [bounds], [stable], options):
         yield from task
 
 

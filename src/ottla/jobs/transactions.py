@@ -4,7 +4,7 @@ Reading may begin at a producer snapshot, which knows what was open there; witho
 begins at the first segment, because a transaction can have begun anywhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ from ottla.kernels.transactions import read_markers as read_markers_held
 from ottla.log.names import FileState, Kind
 from ottla.log.partition import Partition, Segment
 from ottla.log.producer_snapshot import read_producer_snapshot
-from ottla.log.walk import TABLE_ROWS, walk_file
+from ottla.log.walk import TABLE_ROWS, Walk, walk_file
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.region import PADDING, Region
 from ottla.rules.producer import no_markers
@@ -77,16 +77,9 @@ def _start(
 
 
 def _read_segment(segment: Segment, found: PartitionTransactions, storage: StorageOptions) -> None:
-    room = no_markers(TABLE_ROWS)
-
-    def look(region: Region, table: Batches, first: int, end: int) -> None:
-        read_markers_held(region.data, region.size, region.position, table, room, first, end)
-
     with open_file(segment.log, storage) as file:
-        for walked in walk_file(file, look=look):
+        for walked, markers in walk_markers(file):
             batches = walked.batches
-            markers = Markers(*(column[: batches.position.size] for column in room))
-            _read_others(file, batches, markers)
             corrupt = is_control(batches) & (batches.crc != batches.computed_crc)
             if corrupt.any():
                 found.problems += _corrupt_markers(file, batches, corrupt)
@@ -98,6 +91,19 @@ def _read_segment(segment: Segment, found: PartitionTransactions, storage: Stora
                 found.problems.append(
                     Violation(Rule.BATCH_SIZE_MINIMUM, detail, file.path, walked.stop)
                 )
+
+
+def walk_markers(file: File) -> Iterator[tuple[Walk, Markers]]:
+    """The headers of a segment with what its control batches say; used before the next is asked."""
+    room = no_markers(TABLE_ROWS)
+
+    def look(region: Region, table: Batches, first: int, end: int) -> None:
+        read_markers_held(region.data, region.size, region.position, table, room, first, end)
+
+    for walked in walk_file(file, look=look):
+        markers = Markers(*(column[: walked.batches.position.size] for column in room))
+        _read_others(file, walked.batches, markers)
+        yield walked, markers
 
 
 def _read_others(file: File, batches: Batches, markers: Markers) -> None:

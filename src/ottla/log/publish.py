@@ -236,6 +236,16 @@ def settle(out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, running: str 
                 delete_tree(job.folder, storage)
 
 
+def publish_committed(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Finish every open journal that was committed; the others may still be gone on with."""
+    for name in open_journals(out, storage):
+        job = Job(out, name, storage)
+        if exists(job.path(_COMMIT), storage):
+            with _locked(job) as mine:
+                if mine:
+                    publish(job)
+
+
 def open_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
     """The jobs that are not settled; OUT may be mounted when there is none."""
     folder = journal_folder(out)

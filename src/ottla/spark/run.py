@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ottla.errors import CorruptLogError, OptionError, PublishError, UnsupportedError
-from ottla.jobs.account import Row, read_account, write_account
+from ottla.jobs.account import Row, combine_accounts, read_account, write_account
 from ottla.jobs.output import OutputJob, Part
 from ottla.log.publish import (
     FinishedPartition,
@@ -68,7 +68,7 @@ def run_output_job(spark: SparkSession, plan: OutputJob, *, quiet: bool = False)
         closing = plan.closing(finished)
         finished |= stage(spark, job, closing, plan.close, title="side files", quiet=quiet)
         chosen = [finished[key] for key in (*plan.parts, *closing)]
-        rows = plan.account(chosen)
+        rows = combine_accounts(part.account for part in chosen)
         write_account(job, rows, plan.options)
         commit(job, [file for part in chosen for file in part.files], rows)
         publish(job)

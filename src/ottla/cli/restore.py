@@ -1,0 +1,72 @@
+"""`ottla restore`: a copy that a broker can mount, of some records, at the offsets they had."""
+
+import argparse
+from typing import Any, Final
+
+from ottla.cli.job import add_out, add_range, add_run, add_selection, run_plan, selection_of
+from ottla.cli.output import add_format
+from ottla.jobs.restore import Renaming, compile_filter, plan_restore
+from ottla.jobs.selection import parse_pairs
+from ottla.log.index_builder import SegmentConfig
+from ottla.options.texts import parse_bytes
+
+_EXAMPLE: Final = """example:
+  ottla demo --out demo-out
+  ottla restore demo-out/kafka-logs demo-out/restored --topic orders \\
+      --to @2025-10-09T08:57:00Z --rename orders=orders-before
+
+Stop the broker, move the partition directories of OUT into its log directory, start it."""
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the command to `ottla`."""
+    parser = subparsers.add_parser(
+        "restore",
+        help=summary,
+        description="Copy some records into OUT as partitions that a broker can mount.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_selection(parser)
+    add_out(parser)
+    add_range(parser)
+    parser.add_argument("--key", action="append", default=[], help="only records with this key")
+    parser.add_argument("--key-pattern", metavar="REGEX", help="only records whose key matches")
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="only records with this header; may be repeated, then all must be there",
+    )
+    parser.add_argument(
+        "--rename", action="append", default=[], metavar="TOPIC=NEW", help="give a topic a new name"
+    )
+    parser.add_argument(
+        "--topic-id",
+        action="append",
+        default=[],
+        metavar="TOPIC=ID",
+        help="the id of a topic of OUT; a renamed one has none otherwise, the others keep theirs",
+    )
+    parser.add_argument("--segment-bytes", type=parse_bytes, default=1 << 30, metavar="SIZE")
+    add_run(parser, split="1g")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Restore; a broken batch stops it."""
+    plan = plan_restore(
+        selection_of(arguments),
+        arguments.out,
+        compile_filter(tuple(arguments.key), arguments.key_pattern, tuple(arguments.header)),
+        Renaming(
+            parse_pairs(arguments.rename, "TOPIC=NEW"),
+            parse_pairs(arguments.topic_id, "TOPIC=ID"),
+        ),
+        split_bytes=arguments.split_bytes,
+        config=SegmentConfig(segment_bytes=arguments.segment_bytes),
+    )
+    run_plan(plan, arguments, arguments.format)
+    return 0

@@ -1,0 +1,106 @@
+"""Convert logs to another magic, codec or batch size; what is already as wanted is copied."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ottla.batch.convert import Conversion, convert, make_decoder
+from ottla.batch.decode import Decoder
+from ottla.batch.new_batch import CURRENT_MAGIC
+from ottla.jobs.logs import Log
+from ottla.jobs.output import OutputJob
+from ottla.jobs.rewrite import (
+    DEFAULT_SPLIT_BYTES,
+    Changed,
+    Rewriting,
+    count_records,
+    plan_rewriting,
+    read_metadata,
+    scanned,
+)
+from ottla.jobs.selection import Selection, choose_logs, resolve_selection
+from ottla.jobs.slices import Slice
+from ottla.jobs.stable import find_stable
+from ottla.kernels.tables import Batches, take_batches
+from ottla.log.index_builder import SegmentConfig
+from ottla.log.transaction_index import read_transaction_index
+from ottla.region import Region
+from ottla.rules.transactions import aborted_mask
+
+
+@dataclass(frozen=True, slots=True)
+class Converting:
+    """Every batch as `conversion` wants it."""
+
+    conversion: Conversion
+
+    def begin(self, max_batch_bytes: int) -> Decoder:
+        return make_decoder(max_batch_bytes)
+
+    def apply(self, decoder: Decoder, region: Region, batches: Batches, part: Slice) -> Changed:
+        count, read = batches.position.size, count_records(batches)
+        if part.aborted:
+            # Without markers nobody could tell them from the others.
+            aborted = aborted_mask(batches, read_transaction_index(part.aborted))
+            batches = take_batches(batches, ~aborted)
+        data, copied, converted, _ = convert(decoder, region, batches, self.conversion)
+        new_region, new_batches = scanned(data, region.path)
+        skipped = count - copied - converted
+        return Changed(new_region, new_batches, copied, skipped, read, count_records(new_batches))
+
+
+def plan_convert(
+    selection: Selection,
+    out: str,
+    conversion: Conversion,
+    by_topic: Mapping[str, Mapping[str, Any]],
+    *,
+    split_bytes: int = DEFAULT_SPLIT_BYTES,
+    config: SegmentConfig = SegmentConfig(),  # noqa: B008  (frozen)
+) -> OutputJob:
+    """Convert what is chosen into OUT; `by_topic` holds what is different for some topics."""
+    conversions = {topic: replace(conversion, **its) for topic, its in by_topic.items()}
+    rewritings = []
+    for log in choose_logs(selection):
+        assert log.name is not None
+        its = conversions.get(log.name.topic, conversion)
+        rewritings.append(_rewriting(log, its, selection))
+    options = {
+        "command": "convert",
+        "selection": selection,
+        "conversion": _sorted(conversion),
+        "byTopic": {topic: _sorted(its) for topic, its in sorted(conversions.items())},
+        "splitBytes": split_bytes,
+        "config": config,
+    }
+    return plan_rewriting(
+        "convert",
+        out,
+        rewritings,
+        options,
+        split_bytes=split_bytes,
+        config=config,
+        storage=selection.storage,
+    )
+
+
+def _sorted(conversion: Conversion) -> dict[str, Any]:
+    """As plain values in a fixed order: the name of the job depends on it."""
+    return asdict(conversion) | {"allowed": sorted(conversion.allowed)}
+
+
+def _rewriting(log: Log, conversion: Conversion, selection: Selection) -> Rewriting:
+    bounds, stable = resolve_selection(log, selection), None
+    if conversion.magic is not None and conversion.magic < CURRENT_MAGIC:
+        stable = find_stable(log.partition, None, selection.storage)
+        stop = stable.last_stable_offset
+        bounds = replace(bounds, stop=stop if bounds.stop is None else min(stop, bounds.stop))
+    return Rewriting(
+        log,
+        bounds,
+        stable,
+        os.path.basename(log.partition.path),
+        Converting(conversion),
+        read_metadata(log, selection.storage),
+    )

@@ -1,0 +1,367 @@
+"""Export records as tables: decoded and written where they are read, a file for each slice.
+
+Files lie in `topic=T/partition=P/` and are named by their first and last offset, so that what is
+there says what was exported: a second run goes on after it.
+"""
+
+import base64
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ottla.arrow.schema import HEADERS_TYPE
+from ottla.errors import OptionError
+from ottla.jobs.account import account_row
+from ottla.jobs.logs import Log
+from ottla.jobs.output import OutputJob, nothing_to_close
+from ottla.jobs.read import read_slice
+from ottla.jobs.selection import Selection, choose_logs, cut_log, resolve_selection
+from ottla.jobs.slices import Slice
+from ottla.log.checkpoints import TopicPartition
+from ottla.log.publish import (
+    FinishedPartition,
+    Job,
+    StagedFile,
+    journal_folder,
+    new_staged_name,
+    publish_committed,
+    staged_path,
+)
+from ottla.log.segment import Mode
+from ottla.object_store import StorageOptions
+from ottla.options.read import ReadOptions
+from ottla.storage import exists, join, list_files, open_file, open_output, read_bytes
+
+ROW_GROUP_BYTES: Final = 64 << 20
+_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+_MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
+_FILE: Final = re.compile(r"topic=([^/]+)/partition=([0-9]+)/[0-9]{20}-([0-9]{20})\.\w+")
+
+
+class FileFormat(StrEnum):
+    """What is written."""
+
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+
+
+class ValueAs(StrEnum):
+    """How values are given. Those that are not such are null, and `valueRaw` has their bytes."""
+
+    BINARY = "binary"
+    UTF8 = "utf8"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """How to export; `mode` is about broken batches."""
+
+    format: FileFormat = FileFormat.PARQUET
+    value_as: ValueAs = ValueAs.BINARY
+    mode: Mode = Mode.FAILFAST
+    split_bytes: int = 64 << 20
+    row_group_bytes: int = ROW_GROUP_BYTES
+    level: int = 1
+
+    def form(self) -> dict[str, str]:
+        """What all files below one OUT must have in common."""
+        return {"format": str(self.format), "valueAs": str(self.value_as)}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPart:
+    """A slice to be written as one file."""
+
+    slice: Slice
+    options: ExportOptions
+    storage: StorageOptions
+
+    @property
+    def size(self) -> int:
+        return self.slice.size
+
+
+def plan_export(selection: Selection, out: str, options: ExportOptions) -> OutputJob:
+    """Export what is chosen, as far as it is not in OUT already."""
+    logs = choose_logs(selection, with_internal=False)
+    publish_committed(out, selection.storage)
+    _check_form(out, options, selection.storage)
+    done = exported_offsets(out, selection.storage)
+    parts = {}
+    for log in logs:
+        for part in _new_slices(log, selection, options, done):
+            name = f"{_title(part)}.{posixpath.basename(part.log.path)}.{part.start}"
+            parts[name] = ExportPart(part, options, selection.storage)
+    after = {f"{name.topic}-{name.partition}": offset for name, offset in sorted(done.items())}
+    return OutputJob(
+        title="export",
+        out=out,
+        inputs=[entry for log in logs for entry in log.partition.entries],
+        options={
+            "command": "export",
+            "selection": selection,
+            "options": options,
+            "after": json.dumps(after),
+            **options.form(),
+        },
+        storage=selection.storage,
+        parts=parts,
+        stage=export_part,
+        closing=nothing_to_close,
+        close=export_part,
+    )
+
+
+def _title(part: Slice) -> str:
+    assert part.name is not None
+    return f"{part.name.topic}-{part.name.partition}"
+
+
+def _new_slices(
+    log: Log,
+    selection: Selection,
+    options: ExportOptions,
+    done: Mapping[TopicPartition, int],
+) -> Iterator[Slice]:
+    bounds = resolve_selection(log, selection)
+    assert log.name is not None
+    if log.name in done:
+        bounds = replace(bounds, start=max(done[log.name] + 1, bounds.start or 0))
+    yield from cut_log(log, bounds, options.split_bytes, selection.storage)
+
+
+def exported_offsets(out: str, storage: StorageOptions) -> dict[TopicPartition, int]:
+    """The last offset of each partition that files below OUT hold."""
+    if not exists(out, storage):
+        return {}
+    done: dict[TopicPartition, int] = {}
+    for entry in list_files(out, storage):
+        found = _FILE.fullmatch(entry.path[len(out.rstrip("/")) + 1 :])
+        if found:
+            name = TopicPartition(found[1], int(found[2]))
+            done[name] = max(done.get(name, -1), int(found[3]))
+    return done
+
+
+def _check_form(out: str, options: ExportOptions, storage: StorageOptions) -> None:
+    """Refuse to mix two kinds of files under one OUT: no reader could read them together."""
+    journal = journal_folder(out)
+    if not exists(journal, storage) or not exported_offsets(out, storage):
+        return
+    for entry in list_files(journal, storage):
+        if posixpath.basename(entry.path) != "account.json":
+            continue
+        before = json.loads(read_bytes(entry, storage))["options"]
+        form = {name: before.get(name) for name in options.form()}
+        if form != options.form():
+            raise OptionError(
+                f"{out} holds an export as {form['format']} with values as {form['valueAs']}:"
+                " go on with that, or choose another OUT"
+            )
+
+
+def export_part(job: Job, part: ExportPart) -> FinishedPartition:
+    """Write the records of a slice, in the order of the log, as one staged file."""
+    options, name = part.options, part.slice.name
+    assert name is not None
+    writer = None
+    read = ReadOptions((), mode=options.mode, storage=part.storage)
+    rows = violations = 0
+    first = last = None
+    staged = new_staged_name(f"{name.topic}.{options.format}")
+    path = staged_path(job, staged)
+    with open_output(path, job.storage) as stream:
+        writer = _WRITERS[options.format](stream, options)
+        for reading in read_slice(part.slice, _COLUMNS, read):
+            violations += len(reading.violations)
+            if reading.records is None or not reading.records.num_rows:
+                continue
+            offsets = reading.records.column("offset")
+            rows += len(offsets)
+            extremes = pc.min_max(offsets)
+            low, high = extremes["min"].as_py(), extremes["max"].as_py()
+            first = low if first is None else min(first, low)
+            last = high if last is None else max(last, high)
+            writer.write(reading.records)
+        writer.close()
+    files = []
+    if rows:
+        with open_file(path, job.storage) as file:
+            size = file.size
+        target = join(
+            f"topic={name.topic}",
+            f"partition={name.partition}",
+            f"{first:020d}-{last:020d}.{options.format}",
+        )
+        files.append(StagedFile(staged, target, size))
+    row = account_row(
+        name.topic,
+        name.partition,
+        readBytes=part.slice.size,
+        readRecords=rows,
+        writtenRecords=rows,
+        writtenBytes=sum(file.size for file in files),
+        skippedBatches=violations,
+        violations=violations,
+        firstOffset=first,
+        lastOffset=last,
+    )
+    return FinishedPartition(files, row)
+
+
+def export_schema(options: ExportOptions) -> pa.Schema:
+    """The columns of a file; topic and partition are in its path."""
+    value: list[pa.Field] = {
+        ValueAs.BINARY: [pa.field("value", pa.binary())],
+        ValueAs.UTF8: [pa.field("value", pa.string()), pa.field("valueRaw", pa.binary())],
+        ValueAs.JSON: [
+            pa.field("value", pa.json_(pa.string())),
+            pa.field("valueRaw", pa.binary()),
+        ],
+    }[options.value_as]
+    return pa.schema(
+        [
+            pa.field("key", pa.binary()),
+            *value,
+            pa.field("offset", pa.int64(), nullable=False),
+            pa.field("timestamp", _MICROSECONDS, nullable=False),
+            pa.field("timestampType", pa.int32(), nullable=False),
+            pa.field("headers", HEADERS_TYPE, nullable=False),
+        ]
+    )
+
+
+def to_export(records: pa.RecordBatch, options: ExportOptions) -> pa.RecordBatch:
+    """Records of the core with the columns of a file."""
+    columns = {name: records.column(name) for name in records.schema.names}
+    # read_slice has left out what microseconds have no room for.
+    columns["timestamp"] = pc.multiply(columns["timestamp"], 1000).view(_MICROSECONDS)
+    if options.value_as is not ValueAs.BINARY:
+        columns["value"], columns["valueRaw"] = _as_text(columns["value"], options.value_as)
+    schema = export_schema(options)
+    arrays = [columns[field.name] for field in schema]
+    if options.value_as is ValueAs.JSON:
+        number = schema.get_field_index("value")
+        arrays[number] = pa.ExtensionArray.from_storage(schema.field(number).type, arrays[number])
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _as_text(values: pa.Array, value_as: ValueAs) -> tuple[pa.Array, pa.Array]:
+    """Values as text, and the bytes of those that are not."""
+    try:
+        texts = values.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = pa.array([_text(value) for value in values.to_pylist()], pa.string())
+    if value_as is ValueAs.JSON:
+        valid = pa.array([text is not None and _is_json(text) for text in texts.to_pylist()])
+        texts = pc.if_else(valid, texts, pa.scalar(None, pa.string()))
+    lost = pc.and_(pc.is_valid(values), pc.is_null(texts))
+    return texts, pc.if_else(lost, values, pa.scalar(None, pa.binary()))
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")  # though Python reads and writes it
+
+
+class _ParquetFile:
+    """Row groups by size: records are held until there are enough."""
+
+    def __init__(self, stream: Any, options: ExportOptions) -> None:
+        self.options = options
+        self.held: list[pa.RecordBatch] = []
+        self.size = 0
+        self.schema = export_schema(options)
+        self.writer = pq.ParquetWriter(
+            stream,
+            self.schema,
+            compression="zstd",
+            compression_level=options.level,
+            use_dictionary=["timestampType"],  # keys and values are seldom worth the try
+            write_page_index=True,
+        )
+
+    def write(self, records: pa.RecordBatch) -> None:
+        batch = to_export(records, self.options)
+        self.held.append(batch)
+        self.size += batch.nbytes
+        if self.size >= self.options.row_group_bytes:
+            self._write_row_group()
+
+    def _write_row_group(self) -> None:
+        table = pa.Table.from_batches(self.held, self.schema)
+        self.writer.write_table(table, row_group_size=max(1, table.num_rows))
+        self.held, self.size = [], 0
+
+    def close(self) -> None:
+        if self.held:
+            self._write_row_group()
+        self.writer.close()
+
+
+class _JsonLines:
+    """One object for each record; bytes are base64, as in a dump."""
+
+    def __init__(self, stream: Any, options: ExportOptions) -> None:
+        self.stream = stream
+        self.options = options
+
+    def write(self, records: pa.RecordBatch) -> None:
+        texts = replace(self.options, value_as=ValueAs.UTF8)
+        chosen = self.options if self.options.value_as is ValueAs.BINARY else texts
+        rows = to_export(records, chosen).to_pylist()
+        for row, timestamp in zip(rows, records.column("timestamp").to_pylist(), strict=True):
+            row["timestamp"] = timestamp
+        self.stream.write("".join(f"{self._line(row)}\n" for row in rows).encode())
+
+    def _line(self, row: dict[str, Any]) -> str:
+        row["key"] = _base64(row["key"])
+        row["headers"] = [[each["key"], _base64(each["value"])] for each in row["headers"]]
+        if self.options.value_as is ValueAs.BINARY:
+            row["value"] = _base64(row["value"])
+        else:
+            raw, text = row.pop("valueRaw"), row["value"]
+            if self.options.value_as is ValueAs.JSON and text is not None:
+                if _is_json(text):
+                    row["value"] = json.loads(text)
+                else:
+                    raw, row["value"] = text.encode(), None
+            if raw is not None:
+                row["valueRaw"] = _base64(raw)
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+
+    def close(self) -> None:
+        return
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+_WRITERS: Final[dict[FileFormat, Any]] = {
+    FileFormat.PARQUET: _ParquetFile,
+    FileFormat.JSONL: _JsonLines,
+}

@@ -1,0 +1,309 @@
+"""Restore: a copy that a broker can mount, of some records, with the offsets that they had.
+
+Batches of which everything is wanted are copied byte for byte. Of the others what is left is
+encoded again under the header that they had, as compaction does. Markers stay, so that
+transactions still end.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.arrow.to_arrow import records_to_arrow
+from ottla.batch.attributes import Bools, add_sequence, has_delete_horizon, is_control
+from ottla.batch.decode import Chunk, Decoder
+from ottla.batch.new_batch import CURRENT_MAGIC
+from ottla.batch.rebuild import Remains, rebuild
+from ottla.batch.records import decode_whole, take_records
+from ottla.errors import CorruptLogError, OptionError
+from ottla.format.sentinels import NO_SEQUENCE, NO_TIMESTAMP
+from ottla.jobs.logs import Bounds, Log
+from ottla.jobs.output import OutputJob
+from ottla.jobs.rewrite import (
+    DEFAULT_SPLIT_BYTES,
+    Changed,
+    Rewriting,
+    count_records,
+    plan_rewriting,
+    read_metadata,
+    scanned,
+)
+from ottla.jobs.selection import Selection, choose_logs, resolve_selection
+from ottla.jobs.slices import Slice
+from ottla.kernels import gather
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.log.identity import is_uuid, write_topic_id
+from ottla.log.index_builder import SegmentConfig
+from ottla.region import Region
+
+_ALL = gather.KEYS | gather.VALUES | gather.HEADERS
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Topic.validate
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Which records are wanted; empty fields want all. A header without value may have any."""
+
+    keys: tuple[bytes, ...] = ()
+    key_pattern: str | None = None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+
+    @property
+    def wants_all(self) -> bool:
+        return self == RecordFilter()
+
+
+class Renaming(NamedTuple):
+    """New names of topics by the old, and ids of topics by the new."""
+
+    topics: Mapping[str, str]
+    topic_ids: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """The records within the bounds of the slice that the filter wants."""
+
+    wanted: RecordFilter
+
+    def begin(self, max_batch_bytes: int) -> Decoder:
+        return Decoder(_ALL, max_batch_bytes=max_batch_bytes)
+
+    def apply(self, decoder: Decoder, region: Region, batches: Batches, part: Slice) -> Changed:
+        count, read = batches.position.size, count_records(batches)
+        broken = np.flatnonzero(batches.crc != batches.computed_crc)
+        inside, crossing = _place(batches, part.bounds)
+        if self.wanted.wants_all and not crossing.any() and not broken.size:
+            kept = batches if inside.all() else take_batches(batches, inside)
+            written, left = kept.position.size, count_records(kept)
+            return Changed(region, kept, written, count - written, read, left)
+        touched = take_batches(batches, inside | crossing)
+        records, rows = decode_whole(decoder, region, touched)
+        if decoder.broken:
+            raise CorruptLogError(decoder.broken[0].violation)
+        mask = _within(records.offset, part.bounds) & choose_records(records, self.wanted)
+        data, copied = _write(region, touched, rows, records, mask, part.bounds)
+        new_region, new_batches = scanned(data, region.path)
+        skipped = count - new_batches.position.size
+        return Changed(new_region, new_batches, copied, skipped, read, int(mask.sum()))
+
+
+def _place(batches: Batches, bounds: Bounds) -> tuple[Bools, Bools]:
+    """Batches that lie within the bounds, and those that may reach over one.
+
+    The base of a wrapper is not known before it is opened: it is smaller than that of any record.
+    """
+    inside = np.ones(batches.position.size, dtype=np.bool_)
+    outside = np.zeros(batches.position.size, dtype=np.bool_)
+    if bounds.start is not None:
+        inside &= batches.base_offset >= bounds.start
+        outside |= batches.last_offset < bounds.start
+    if bounds.stop is not None:
+        inside &= batches.last_offset < bounds.stop
+        outside |= batches.base_offset >= bounds.stop
+    return inside, ~inside & ~outside
+
+
+def _within(offsets: Int64s, bounds: Bounds) -> Bools:
+    kept = np.ones(offsets.size, dtype=np.bool_)
+    if bounds.start is not None:
+        kept &= offsets >= bounds.start
+    if bounds.stop is not None:
+        kept &= offsets < bounds.stop
+    return kept
+
+
+def choose_records(records: RecordBuffers, wanted: RecordFilter) -> Bools:
+    """Which records the filter wants."""
+    count = records.offset.size
+    chosen = np.ones(count, dtype=np.bool_)
+    if wanted.wants_all or not count:
+        return chosen
+    chunk = Chunk(records, count, records.header_key_bounds.size - 1)
+    table = records_to_arrow(chunk, ["key", "rawHeaders"])
+    if wanted.keys:
+        found = pc.is_in(table.column("key"), pa.array(wanted.keys, pa.binary()))
+        chosen &= found.to_numpy(zero_copy_only=False)
+    if wanted.key_pattern is not None:
+        found = pc.match_substring_regex(table.column("key"), wanted.key_pattern)
+        chosen &= found.fill_null(False).to_numpy(zero_copy_only=False)
+    for name, value in wanted.headers:
+        chosen &= _has_header(table.column("rawHeaders"), name, value)
+    return chosen
+
+
+def _has_header(column: pa.Array, name: bytes, value: bytes | None) -> Bools:
+    names, values = column.values.flatten()
+    matches = pc.equal(names, pa.scalar(name, pa.binary()))
+    if value is not None:
+        matches = pc.and_(matches, pc.equal(values, pa.scalar(value, pa.binary())).fill_null(False))
+    owners = np.repeat(np.arange(len(column)), np.diff(column.offsets.to_numpy()))
+    found = np.zeros(len(column), dtype=np.bool_)
+    found[owners[matches.to_numpy(zero_copy_only=False)]] = True
+    return found
+
+
+def _write(
+    region: Region,
+    batches: Batches,
+    rows: Int64s,
+    records: RecordBuffers,
+    mask: Bools,
+    bounds: Bounds,
+) -> tuple[bytes, int]:
+    """The batches with only the records of the mask, and how many are as they were."""
+    owner = np.repeat(np.arange(rows.size), rows)
+    left = np.bincount(owner[mask], minlength=rows.size)
+    # Neither has records of its own to choose from; a producer's last sequence may hang on them.
+    empty = (batches.magic == CURRENT_MAGIC) & (batches.count == 0)
+    same = (is_control(batches) | empty) & _within(batches.last_offset, bounds)
+    same |= (left == rows) & (rows > 0)
+    remaining = np.flatnonzero(~same & (left > 0))
+    kept = np.flatnonzero(mask & np.isin(owner, remaining))
+    ends = np.cumsum(left[remaining])
+    remains = take_batches(batches, remaining)
+    horizon = np.where(has_delete_horizon(remains), remains.base_timestamp, NO_TIMESTAMP)
+    again = rebuild(
+        Remains(
+            _trim(remains, bounds),
+            take_records(records, kept),
+            np.concatenate([[0], ends]).astype(np.int64),
+            horizon,
+        )
+    )
+    encoded = iter(zip(again.batches.position.tolist(), again.batches.size.tolist(), strict=True))
+    pieces: list[memoryview] = []
+    for row in np.flatnonzero(same | (left > 0)).tolist():
+        if same[row]:
+            at, size = int(batches.position[row]) - region.position, int(batches.size[row])
+            pieces.append(region.data[at : at + size].data)
+        else:
+            at, size = next(encoded)
+            pieces.append(again.data[at : at + size].data)
+    return b"".join(pieces), int(same.sum())
+
+
+def _trim(batches: Batches, bounds: Bounds) -> Batches:
+    """Headers that claim no offset outside the bounds; the sequences of the rest stay theirs."""
+    first = batches.base_offset
+    last = batches.last_offset
+    if bounds.start is not None:
+        first = np.where(batches.magic == CURRENT_MAGIC, np.maximum(first, bounds.start), first)
+    if bounds.stop is not None:
+        last = np.minimum(last, bounds.stop - 1)
+    cut = first - batches.base_offset
+    sequences = np.where(
+        batches.base_sequence == NO_SEQUENCE,
+        NO_SEQUENCE,
+        add_sequence(batches.base_sequence, cut),
+    )
+    return batches._replace(
+        base_offset=first,
+        last_offset=last,
+        last_offset_delta=last - first,
+        base_sequence=sequences,
+    )
+
+
+def plan_restore(
+    selection: Selection,
+    out: str,
+    wanted: RecordFilter,
+    renaming: Renaming,
+    *,
+    split_bytes: int = DEFAULT_SPLIT_BYTES,
+    config: SegmentConfig = SegmentConfig(),  # noqa: B008  (frozen)
+) -> OutputJob:
+    """Copy what is chosen into OUT."""
+    logs = choose_logs(selection)
+    _check_renaming(logs, renaming)
+    rewritings = [
+        Rewriting(
+            log,
+            resolve_selection(log, selection),
+            None,
+            _directory(log, renaming),
+            Restoring(wanted),
+            _metadata(log, renaming, selection),
+        )
+        for log in logs
+    ]
+    directories = [each.directory for each in rewritings]
+    if len(set(directories)) < len(directories):
+        raise OptionError("two topics would get the same name")
+    options: dict[str, Any] = {
+        "command": "restore",
+        "selection": selection,
+        "filter": wanted,
+        "topics": sorted(renaming.topics.items()),
+        "topicIds": sorted(renaming.topic_ids.items()),
+        "splitBytes": split_bytes,
+        "config": config,
+    }
+    return plan_rewriting(
+        "restore",
+        out,
+        rewritings,
+        options,
+        split_bytes=split_bytes,
+        config=config,
+        storage=selection.storage,
+    )
+
+
+def _new_topic(log: Log, renaming: Renaming) -> str:
+    assert log.name is not None
+    return renaming.topics.get(log.name.topic, log.name.topic)
+
+
+def _directory(log: Log, renaming: Renaming) -> str:
+    assert log.name is not None
+    return f"{_new_topic(log, renaming)}-{log.name.partition}"
+
+
+def _metadata(log: Log, renaming: Renaming, selection: Selection) -> bytes | None:
+    """The topic id that was asked for; a renamed topic is another one, and has none yet."""
+    topic = _new_topic(log, renaming)
+    if topic in renaming.topic_ids:
+        return write_topic_id(renaming.topic_ids[topic])
+    if log.name is not None and topic != log.name.topic:
+        return None
+    return read_metadata(log, selection.storage)
+
+
+def _check_renaming(logs: list[Log], renaming: Renaming) -> None:
+    topics = {log.name.topic for log in logs if log.name is not None}
+    for old, new in renaming.topics.items():
+        if old not in topics:
+            raise OptionError(f"--rename {old}={new}: no such topic among what is restored")
+        if not _TOPIC.fullmatch(new) or new in (".", ".."):
+            raise OptionError(f"--rename {old}={new}: {new!r} is no name for a topic")
+    names = {_new_topic(log, renaming) for log in logs}
+    for topic, topic_id in renaming.topic_ids.items():
+        if topic not in names:
+            raise OptionError(f"--topic-id {topic}={topic_id}: no such topic in the output")
+        if not is_uuid(topic_id):
+            raise OptionError(f"--topic-id {topic}={topic_id}: {topic_id!r} is no topic id")
+
+
+def compile_filter(
+    keys: tuple[str, ...], key_pattern: str | None, headers: tuple[str, ...]
+) -> RecordFilter:
+    """A filter from text; NAME or NAME=VALUE for headers."""
+    if key_pattern is not None:
+        try:
+            pc.match_substring_regex(pa.array([b""], pa.binary()), key_pattern)
+        except pa.ArrowInvalid as error:
+            raise OptionError(f"{key_pattern!r} is no regular expression: {error}") from error
+    pairs = [text.partition("=") for text in headers]
+    return replace(
+        RecordFilter(),
+        keys=tuple(key.encode() for key in keys),
+        key_pattern=key_pattern,
+        headers=tuple((name.encode(), value.encode() if eq else None) for name, eq, value in pairs),
+    )

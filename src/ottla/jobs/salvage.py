@@ -1,0 +1,120 @@
+"""Salvage in parts: segments are searched in parallel, then each partition keeps its best chain.
+
+What is kept and what is quarantined is that of `log.salvage.plan_salvage`.
+"""
+
+import os
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.jobs.account import account_row
+from ottla.jobs.output import OutputJob
+from ottla.jobs.selection import Selection, choose_logs
+from ottla.log.checkpoints import TopicPartition
+from ottla.log.partition import Partition, Segment
+from ottla.log.publish import FinishedPartition, Job, new_staged_name, staged_path
+from ottla.log.salvage import find_intact, plan_from
+from ottla.log.salvage_writer import write_salvage
+from ottla.object_store import StorageOptions
+from ottla.storage import open_file, read_bytes, write_file
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A segment to be searched for intact batches."""
+
+    name: TopicPartition | None
+    segment: Segment
+    storage: StorageOptions
+    max_batch_bytes: int
+
+    @property
+    def size(self) -> int:
+        return self.segment.log.size
+
+
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """A partition to be written from what was found in its segments."""
+
+    partition: Partition
+    found: tuple[str, ...]
+    storage: StorageOptions
+
+    @property
+    def size(self) -> int:
+        return sum(segment.log.size for segment in self.partition.segments)
+
+
+def plan_salvage_job(
+    selection: Selection, out: str, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+) -> OutputJob:
+    """Salvage what is chosen into OUT."""
+    logs = choose_logs(selection)
+    searches = {
+        os.path.basename(log.partition.path): [
+            (f"{os.path.basename(log.partition.path)}.{segment.base_offset:020d}", segment)
+            for segment in log.partition.segments
+        ]
+        for log in logs
+    }
+    parts = {
+        key: Search(log.name, segment, selection.storage, max_batch_bytes)
+        for log in logs
+        for key, segment in searches[os.path.basename(log.partition.path)]
+    }
+
+    def closing(finished: Mapping[str, FinishedPartition]) -> dict[str, Rescue]:
+        rescues = {}
+        for log in logs:
+            directory = os.path.basename(log.partition.path)
+            found = tuple(finished[key].account["found"] for key, _ in searches[directory])
+            rescues[directory] = Rescue(log.partition, found, selection.storage)
+        return rescues
+
+    return OutputJob(
+        title="salvage",
+        out=out,
+        inputs=[entry for log in logs for entry in log.partition.entries],
+        options={"command": "salvage", "maxBatchBytes": max_batch_bytes},
+        storage=selection.storage,
+        parts=parts,
+        stage=search_segment,
+        closing=closing,
+        close=rescue_partition,
+    )
+
+
+def search_segment(job: Job, search: Search) -> FinishedPartition:
+    """Find the intact batches of a segment and keep their table in the staging of the job."""
+    with open_file(search.segment.log, search.storage) as file:
+        found = find_intact(file, search.segment.base_offset, search.max_batch_bytes)
+    staged = new_staged_name("found")
+    write_file(staged_path(job, staged), pickle.dumps(found), job.storage)
+    return FinishedPartition([], _row(search.name) | {"found": staged})
+
+
+def rescue_partition(job: Job, rescue: Rescue) -> FinishedPartition:
+    """Choose the chain of a partition, and stage it and its quarantine."""
+    found = [
+        pickle.loads(read_bytes(staged_path(job, staged), job.storage))  # noqa: S301  ours
+        for staged in rescue.found
+    ]
+    plans = plan_from(rescue.partition, found)
+    finished = write_salvage(rescue.partition, plans, job, rescue.storage)
+    intact = sum(its.batches.position.size for its in found)
+    known = sum(int(plan.kept.count[plan.kept.count > 0].sum()) for plan in plans)
+    more = {
+        "readBatches": intact,
+        "skippedBatches": intact - finished.account["writtenBatches"],
+        "readRecords": known,
+        "writtenRecords": known,
+    }
+    return FinishedPartition(finished.files, account_row(**(finished.account | more)))
+
+
+def _row(name: TopicPartition | None) -> dict[str, Any]:
+    return account_row(name.topic if name else None, name.partition if name else None)

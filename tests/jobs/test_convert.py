@@ -1,0 +1,145 @@
+"""Converted logs hold the same records at the same offsets, by the naive reader."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.plain import lines_of, records_of, run_plainly, tree
+from jobs.topics import Written, write_topic
+from ottla.batch.convert import Conversion, Loss
+from ottla.errors import CorruptLogError, OptionError
+from ottla.format.attributes import Codec
+from ottla.jobs.convert import plan_convert
+from ottla.jobs.selection import Selection
+from ottla.log.check import check_partition
+from ottla.log.index_builder import SegmentConfig
+from ottla.log.partition import find_partitions
+
+SPLITS = [700, 20_000, 1 << 30]
+ALL_LOSSES = frozenset(Loss)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    write_topic(tmp_path / "logs", "orders", partitions=3)
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def topic(tmp_path: Path) -> list[Written]:
+    return write_topic(tmp_path / "again", "orders", partitions=3)
+
+
+def convert(logs: Path, out: Path, conversion: Conversion, **more: object) -> list[dict]:
+    plan = plan_convert(Selection((str(logs),)), str(out), conversion, {}, **more)
+    return run_plainly(plan)
+
+
+def assert_sound(out: Path) -> None:
+    for partition in find_partitions([out]):
+        found = [
+            violation
+            for violation in check_partition(partition)
+            if violation.rule.severity == "error"
+        ]
+        assert found == []
+
+
+def records(logs: Path) -> dict[str, list]:
+    return {folder.name: records_of(folder) for folder in sorted(logs.iterdir())}
+
+
+def batch_values(logs: Path, name: str) -> set[object]:
+    lines = [line for folder in logs.iterdir() for line in lines_of(folder)]
+    batches = [line for line in lines if line["type"] == "batch" and not line["isControl"]]
+    return {line[name] for line in batches if line["count"] != 0}
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("codec", list(Codec))
+def test_magic_2_in_any_codec_keeps_every_record(
+    tmp_path: Path, logs: Path, split: int, codec: Codec
+) -> None:
+    before = tree(logs)
+    convert(logs, tmp_path / "out", Conversion(magic=2, codec=codec), split_bytes=split)
+    assert records(tmp_path / "out") == records(logs)
+    assert batch_values(tmp_path / "out", "magic") == {2}
+    assert batch_values(tmp_path / "out", "codecId") == {int(codec)}
+    assert_sound(tmp_path / "out")
+    assert tree(logs) == before
+
+
+def test_batches_that_need_no_change_are_copied(tmp_path: Path, logs: Path) -> None:
+    first = tmp_path / "first"
+    convert(logs, first, Conversion(magic=2, codec=Codec.LZ4))
+    (row, *_) = convert(first, tmp_path / "second", Conversion(magic=2, codec=Codec.LZ4))
+    assert tree(tmp_path / "second") == tree(first)
+    assert row["copiedBatches"] == row["readBatches"] == row["writtenBatches"] > 0
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_down_conversion_keeps_committed_records_and_loses_what_was_allowed(
+    tmp_path: Path, logs: Path, topic: list[Written], magic: int
+) -> None:
+    conversion = Conversion(magic=magic, codec=Codec.GZIP, allowed=ALL_LOSSES)
+    convert(logs, tmp_path / "out", conversion)
+    for written in topic:
+        found = records_of(tmp_path / "out" / f"orders-{written.partition}")
+        expected = [(row.offset, row.key, row.value) for row in written.committed()]
+        assert [(offset, key, value) for offset, _, key, value, _ in found] == expected
+    assert batch_values(tmp_path / "out", "magic") == {magic}
+
+
+def test_there_and_back_keeps_offsets_keys_and_values(tmp_path: Path, logs: Path) -> None:
+    down = Conversion(magic=1, codec=Codec.SNAPPY, allowed=ALL_LOSSES)
+    convert(logs, tmp_path / "down", down)
+    convert(tmp_path / "down", tmp_path / "up", Conversion(magic=2, codec=Codec.ZSTD))
+    there, back = records(tmp_path / "down"), records(tmp_path / "up")
+    assert there == back
+    assert_sound(tmp_path / "up")
+
+
+def test_a_loss_that_nobody_allowed_is_refused(tmp_path: Path, logs: Path) -> None:
+    with pytest.raises(OptionError, match="would be lost"):
+        convert(logs, tmp_path / "out", Conversion(magic=1, codec=Codec.GZIP))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_batch_stops_the_job(tmp_path: Path, logs: Path) -> None:
+    log = sorted(logs.rglob("*.log"))[3]
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(CorruptLogError):
+        convert(logs, tmp_path / "out", Conversion(magic=2, codec=Codec.LZ4))
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_of_a_topic_win(tmp_path: Path) -> None:
+    for topic in ("orders", "clicks"):
+        write_topic(tmp_path / "logs", topic, partitions=1)
+    plan = plan_convert(
+        Selection((str(tmp_path / "logs"),)),
+        str(tmp_path / "out"),
+        Conversion(magic=2, codec=Codec.ZSTD),
+        {"clicks": {"codec": Codec.NONE}},
+    )
+    run_plainly(plan)
+    codecs = {
+        folder.name: {
+            line["codecId"]
+            for line in lines_of(folder)
+            if line["type"] == "batch" and not line["isControl"]
+        }
+        for folder in (tmp_path / "out").iterdir()
+    }
+    assert codecs == {"orders-0": {4}, "clicks-0": {0}}
+
+
+def test_segments_that_grow_are_rolled(tmp_path: Path, logs: Path) -> None:
+    config = SegmentConfig(segment_bytes=3000)
+    convert(logs, tmp_path / "out", Conversion(magic=2, codec=Codec.NONE), config=config)
+    sizes = [path.stat().st_size for path in (tmp_path / "out").rglob("*.log")]
+    assert len(sizes) > len(list(logs.rglob("*.log")))
+    assert records(tmp_path / "out") == records(logs)
+    assert_sound(tmp_path / "out")
