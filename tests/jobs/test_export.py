@@ -1,0 +1,186 @@
+"""Exported tables hold the records of the logs, as DuckDB and Python's JSON read them."""
+
+import base64
+import json
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from builders import Row, batch
+from jobs.plain import run_plainly, tree
+from jobs.topics import Written, write_topic
+from log.generated import write_partition
+from ottla.errors import CorruptLogError, OptionError
+from ottla.jobs.export import ExportOptions, FileFormat, ValueAs, plan_export
+from ottla.jobs.selection import Moment, Selection
+from ottla.log.segment import Mode
+
+SPLITS = [700, 20_000, 1 << 26]
+
+
+@pytest.fixture
+def topic(tmp_path: Path) -> list[Written]:
+    return write_topic(tmp_path / "logs", "orders", partitions=3)
+
+
+def export(folder: Path, options: ExportOptions = ExportOptions(), **which: object) -> list[dict]:  # noqa: B008
+    selection = Selection((str(folder / "logs"),), **which)  # type: ignore[arg-type]
+    return run_plainly(plan_export(selection, str(folder / "out"), options))
+
+
+def query(folder: Path, columns: str) -> list[tuple]:
+    files = f"read_parquet('{folder}/out/**/*.parquet', hive_partitioning = true)"
+    return duckdb.sql(f'SELECT {columns} FROM {files} ORDER BY partition, "offset"').fetchall()
+
+
+def expected(topic: list[Written]) -> list[tuple]:
+    return [
+        ("orders", part.partition, row.offset, row.key, row.value)
+        for part in topic
+        for row in part.rows
+    ]
+
+
+COLUMNS = 'topic, partition, "offset", key, value'
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_duckdb_reads_every_record(tmp_path: Path, topic: list[Written], split: int) -> None:
+    before = tree(tmp_path / "logs")
+    rows = export(tmp_path, ExportOptions(split_bytes=split))
+    assert query(tmp_path, COLUMNS) == expected(topic)
+    assert [row["writtenRecords"] for row in rows] == [len(part.rows) for part in topic]
+    assert tree(tmp_path / "logs") == before
+
+
+def test_duckdb_reads_timestamps_and_headers(tmp_path: Path, topic: list[Written]) -> None:
+    export(tmp_path)
+    found = query(tmp_path, "epoch_us(timestamp), headers")
+    assert found == [
+        (
+            row.timestamp * 1000,
+            [{"key": key.decode(), "value": value} for key, value in row.headers],
+        )
+        for part in topic
+        for row in part.rows
+    ]
+
+
+def test_files_are_sorted_by_offset_and_named_by_it(tmp_path: Path, topic: list[Written]) -> None:
+    export(tmp_path, ExportOptions(split_bytes=2000))
+    for folder in (tmp_path / "out").glob("*/*"):
+        last = -1
+        for path in sorted(folder.iterdir()):
+            offsets = pq.read_table(path, columns=["offset"], partitioning=None)[0].to_pylist()
+            assert offsets == sorted(offsets)
+            assert path.stem == f"{offsets[0]:020d}-{offsets[-1]:020d}"
+            assert offsets[0] > last
+            last = offsets[-1]
+
+
+def test_row_groups_are_cut_by_size(tmp_path: Path) -> None:
+    values_topic(tmp_path, [bytes(1 << 20)] * 9)
+    export(tmp_path, ExportOptions(row_group_bytes=3 << 20))
+    (path,) = (tmp_path / "out").rglob("*.parquet")
+    assert 2 <= pq.ParquetFile(path).num_row_groups <= 4
+
+
+def test_a_second_run_exports_only_what_is_new(tmp_path: Path, topic: list[Written]) -> None:
+    middle = topic[0].rows[len(topic[0].rows) // 2].offset
+    export(tmp_path, stop=Moment(offset=middle))
+    first = tree(tmp_path / "out")
+    export(tmp_path)
+    both = tree(tmp_path / "out")
+    assert {name: both[name] for name in first} == first
+    assert query(tmp_path, COLUMNS) == expected(topic)
+    export(tmp_path)
+    assert tree(tmp_path / "out") == both
+
+
+def test_two_kinds_of_files_are_not_mixed(tmp_path: Path, topic: list[Written]) -> None:
+    export(tmp_path)
+    with pytest.raises(OptionError, match="another OUT"):
+        export(tmp_path, ExportOptions(value_as=ValueAs.UTF8))
+
+
+def values_topic(folder: Path, values: list[bytes | None]) -> None:
+    rows = [Row(offset, 1000, None, value) for offset, value in enumerate(values)]
+    write_partition(folder / "logs", "orders-0", 0, batch(rows))
+
+
+VALUES = [b'{"a": [1, 2]}', b"text", b"\xff\xfe", None, b"NaN", "é".encode()]
+
+
+def test_values_as_text_keep_the_bytes_of_others(tmp_path: Path) -> None:
+    values_topic(tmp_path, VALUES)
+    export(tmp_path, ExportOptions(value_as=ValueAs.UTF8))
+    found = query(tmp_path, "value, valueRaw")
+    texts = ['{"a": [1, 2]}', "text", None, None, "NaN", "é"]
+    assert found == [
+        (text, b"\xff\xfe" if raw == b"\xff\xfe" else None)
+        for text, raw in zip(texts, VALUES, strict=True)
+    ]
+
+
+def test_values_as_json_are_json_to_duckdb(tmp_path: Path) -> None:
+    values_topic(tmp_path, VALUES)
+    export(tmp_path, ExportOptions(value_as=ValueAs.JSON))
+    found = query(tmp_path, "typeof(value), value ->> '$.a[1]', valueRaw")
+    raw = [None, b"text", b"\xff\xfe", None, b"NaN", "é".encode()]
+    assert found == [("JSON", "2" if at == 0 else None, raw[at]) for at in range(6)]
+
+
+def test_lines_are_json_with_base64(tmp_path: Path, topic: list[Written]) -> None:
+    export(tmp_path, ExportOptions(format=FileFormat.JSONL))
+    found = []
+    for part in topic:
+        folder = tmp_path / "out" / "topic=orders" / f"partition={part.partition}"
+        for path in sorted(folder.iterdir()):
+            found += [json.loads(line) for line in path.read_text().splitlines()]
+    rows = [row for part in topic for row in part.rows]
+    assert [line["timestamp"] for line in found] == [row.timestamp for row in rows]
+    assert [_bytes(line["value"]) for line in found] == [row.value for row in rows]
+    assert [
+        [(key.encode(), _bytes(value)) for key, value in line["headers"]] for line in found
+    ] == [list(row.headers) for row in rows]
+
+
+def test_lines_hold_json_values_as_such(tmp_path: Path) -> None:
+    values_topic(tmp_path, VALUES)
+    export(tmp_path, ExportOptions(format=FileFormat.JSONL, value_as=ValueAs.JSON))
+    (path,) = (tmp_path / "out").rglob("*.jsonl")
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["value"] for line in found] == [{"a": [1, 2]}, None, None, None, None, None]
+    assert _bytes(found[1]["valueRaw"]) == b"text"
+    assert "valueRaw" not in found[3]
+
+
+def test_a_broken_batch_stops_the_export_or_is_counted(
+    tmp_path: Path, topic: list[Written]
+) -> None:
+    log = sorted((tmp_path / "logs" / "orders-1").glob("*.log"))[-1]
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(CorruptLogError):
+        export(tmp_path)
+    assert not (tmp_path / "out").exists()
+    rows = export(tmp_path, ExportOptions(mode=Mode.DROPMALFORMED))
+    assert [row["violations"] for row in rows] == [0, 1, 0]
+    written = sum(row["writtenRecords"] for row in rows)
+    assert 0 < written < len(expected(topic))
+
+
+def test_a_range_of_times_is_exported(tmp_path: Path, topic: list[Written]) -> None:
+    timed = [row.timestamp for row in topic[1].rows if row.timestamp >= 0]
+    since = timed[len(timed) // 3]
+    export(tmp_path, start=Moment(timestamp=since), topics=("orders",), partitions=(1,))
+    first = next(row.offset for row in topic[1].rows if row.timestamp >= since)
+    offsets = [row.offset for row in topic[1].rows if row.offset >= first]
+    assert [offset for (offset,) in query(tmp_path, '"offset"')] == offsets
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
