@@ -86,6 +86,7 @@ def session() -> SparkSession:
         "spark.python.daemon.module": "ottla.spark.daemon",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
@@ -151,7 +152,8 @@ def _throughput(codec: str, plan: Plan) -> Iterator[tuple[str, ...]]:
 
 def _scaling(plan: Plan) -> tuple[str, ...]:
     root = str(large_directory(plan))
-    splits = {"one": str(2 * LARGE), "two": str(LARGE // 2 + (1 << 20))}
+    size = sum(path.stat().st_size for path in Path(root).rglob("*.log"))
+    splits = {"one": str(2 * size), "two": str(size // 2 + 1)}
     frames = {
         (source, tasks): _load(source, **{place: root}, splitBytes=size)
         for source, place in (("kafka-log", "path"), ("null-log", "blueprint"))

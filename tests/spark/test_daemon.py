@@ -5,6 +5,7 @@ import sys
 
 PROGRAM = """
 import gc
+import threading
 from numba.core.dispatcher import Dispatcher
 from ottla.spark.daemon import load_kernels
 from ottla.jobs.read import read_slice
@@ -19,6 +20,7 @@ given = {"path": PATH, "kafka.isolation.level": "read_committed"}
 options = for_batch(parse_read_options(given))
 tasks = plan_tasks(options)
 load_kernels()
+assert threading.active_count() == 1, 'a thread would not survive the fork'
 before = compiled()
 for task in tasks:
     for part in task:

@@ -35,14 +35,15 @@ class _Memory:
 
 
 def load_kernels() -> None:
-    """Run each kernel of the decoder once, on a compressed batch that is empty and broken."""
-    batch = np.zeros(1, dtype=BATCH_V2)
-    batch["magic"] = 2
-    batch["length"] = BATCH_V2.itemsize - LOG_OVERHEAD
-    batch["attributes"] = Codec.GZIP
-    batch["count"] = 1
+    """Run each kernel of the decoder once, on compressed batches that are empty and broken."""
+    codecs = [codec for codec in Codec if codec is not Codec.NONE]
+    batches = np.zeros(len(codecs), dtype=BATCH_V2)
+    batches["magic"] = 2
+    batches["length"] = BATCH_V2.itemsize - LOG_OVERHEAD
+    batches["attributes"] = codecs
+    batches["count"] = 1
     decoder = Decoder(gather.KEYS | gather.VALUES | gather.HEADERS, check_crcs=False)
-    for window in read_windows(File("memory", batch.nbytes, _Memory(batch.tobytes()))):
+    for window in read_windows(File("memory", batches.nbytes, _Memory(batches.tobytes()))):
         list(decoder.decode(window.region, window.batches))
         aborted_mask(window.batches, aborted_transactions([]))
 

@@ -1,0 +1,154 @@
+"""Jobs on Spark give what they give in one process, however segments are cut."""
+
+import io
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.plain import run_plainly, tree
+from jobs.test_salvage import damaged_topic
+from jobs.topics import write_topic
+from ottla.batch.convert import Conversion
+from ottla.errors import CorruptLogError
+from ottla.format.attributes import Codec
+from ottla.jobs.convert import plan_convert
+from ottla.jobs.export import ExportOptions, plan_export
+from ottla.jobs.output import OutputJob
+from ottla.jobs.restore import Renaming, compile_filter, plan_restore
+from ottla.jobs.salvage import plan_salvage_job
+from ottla.jobs.selection import Moment, Selection
+from ottla.jobs.verify import VerifyOptions
+from ottla.log.check import check_partition
+from ottla.log.partition import find_partitions
+from ottla.log.publish import open_journals
+from ottla.spark.run import run_output_job
+from ottla.spark.verify import verify
+
+pytestmark = pytest.mark.spark
+
+SPLITS = [2000, 20_000, 1 << 30]
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sound") / "logs"
+    write_topic(folder, "orders", partitions=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return damaged_topic(tmp_path_factory.mktemp("damaged"))
+
+
+def plans(logs: Path, out: Path, split: int) -> dict[str, OutputJob]:
+    selection = Selection((str(logs),))
+    bounded = Selection((str(logs),), start=Moment(offset=40), stop=Moment(offset=900))
+    return {
+        "export": plan_export(selection, f"{out}/export", ExportOptions(split_bytes=split)),
+        "convert": plan_convert(
+            selection,
+            f"{out}/convert",
+            Conversion(magic=2, codec=Codec.LZ4),
+            {},
+            split_bytes=split,
+        ),
+        "restore": plan_restore(
+            bounded,
+            f"{out}/restore",
+            compile_filter((), "key", ()),
+            Renaming({"orders": "copied"}, {}),
+            split_bytes=split,
+        ),
+    }
+
+
+def without_seconds(rows: list[dict]) -> list[dict]:
+    return [row | {"seconds": 0} for row in rows]
+
+
+def assert_same(spark: SparkSession, ours: OutputJob, plain: OutputJob) -> None:
+    rows = run_output_job(spark, ours)
+    assert without_seconds(rows) == without_seconds(run_plainly(plain))
+    assert tree(Path(ours.out)) == tree(Path(plain.out)) != {}
+    assert open_journals(ours.out) == []
+    assert without_seconds(run_output_job(spark, ours)) == without_seconds(rows)
+
+
+def check_output_jobs(spark: SparkSession, logs: Path, folder: Path, split: int) -> None:
+    before = tree(logs)
+    ours, plain = plans(logs, folder / "spark", split), plans(logs, folder / "plain", split)
+    for name in ours:
+        assert_same(spark, ours[name], plain[name])
+    assert tree(logs) == before
+
+
+def check_salvage(spark: SparkSession, damaged: Path, folder: Path) -> None:
+    selection = Selection((str(damaged),))
+    ours, plain = (plan_salvage_job(selection, f"{folder}/{name}") for name in ("spark", "plain"))
+    assert_same(spark, ours, plain)
+
+
+def check_verify(spark: SparkSession, damaged: Path, split: int) -> None:
+    partitions = find_partitions([damaged])
+    frame, account = verify(spark, partitions, VerifyOptions(split_bytes=split))
+    found = sorted((row.asDict() for row in frame.collect()), key=_place)
+    expected = [each.as_row() for partition in partitions for each in check_partition(partition)]
+    assert found == sorted(expected, key=_place)
+    assert sum(row["violations"] for row in account) == len(expected) > 0
+
+
+def _place(row: dict) -> tuple:
+    return row["file"], row["position"], row["rule"]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_output_is_the_same_as_without_spark(
+    spark: SparkSession, logs: Path, tmp_path: Path, split: int
+) -> None:
+    check_output_jobs(spark, logs, tmp_path, split)
+
+
+def test_salvage_is_the_same_as_without_spark(
+    spark: SparkSession, damaged: Path, tmp_path: Path
+) -> None:
+    check_salvage(spark, damaged, tmp_path)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_verify_finds_what_a_check_finds(spark: SparkSession, damaged: Path, split: int) -> None:
+    check_verify(spark, damaged, split)
+
+
+def test_a_broken_batch_is_the_error_of_the_job(
+    spark: SparkSession, damaged: Path, tmp_path: Path
+) -> None:
+    plan = plan_export(Selection((str(damaged),)), str(tmp_path / "out"), ExportOptions())
+    with pytest.raises(CorruptLogError):
+        run_output_job(spark, plan)
+    assert not (tmp_path / "out").exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_bytes_and_an_estimate(
+    spark: SparkSession, logs: Path, tmp_path: Path
+) -> None:
+    with redirect_stderr(Terminal()) as terminal:
+        run_output_job(spark, plans(logs, tmp_path, 20_000)["export"])
+    shown = terminal.getvalue()
+    assert "export" in shown
+    assert "kB" in shown
+    assert "0:00:00" in shown
+
+
+def test_a_pipe_shows_no_progress(
+    spark: SparkSession, logs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run_output_job(spark, plans(logs, tmp_path, 20_000)["export"])
+    assert "export" not in capfd.readouterr().err
