@@ -9,6 +9,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -173,14 +174,15 @@ def export_part(job: Job, part: ExportPart) -> FinishedPartition:
     """Write the records of a slice, in the order of the log, as one staged file."""
     options, name = part.options, part.slice.name
     assert name is not None
-    writer = None
     read = ReadOptions((), mode=options.mode, storage=part.storage)
     rows = violations = 0
     first = last = None
     staged = new_staged_name(f"{name.topic}.{options.format}")
     path = staged_path(job, staged)
-    with open_output(path, job.storage) as stream:
-        writer = _WRITERS[options.format](stream, options)
+    with (
+        open_output(path, job.storage) as stream,
+        closing(_WRITERS[options.format](stream, options)) as writer,
+    ):
         for reading in read_slice(part.slice, _COLUMNS, read):
             violations += len(reading.violations)
             if reading.records is None or not reading.records.num_rows:
@@ -192,7 +194,6 @@ def export_part(job: Job, part: ExportPart) -> FinishedPartition:
             first = low if first is None else min(first, low)
             last = high if last is None else max(last, high)
             writer.write(reading.records)
-        writer.close()
     files = []
     if rows:
         with open_file(path, job.storage) as file:
