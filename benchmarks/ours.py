@@ -16,14 +16,14 @@ from ottla.format.attributes import Codec
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.scan import scan
 from ottla.kernels.tables import allocate_batches, take_batches
-from ottla.log import segment
+from ottla.log import buffer
 from ottla.log.segment import read_segment, read_windows
 from ottla.log.walk import walk_file, walk_segment
 from ottla.region import PADDING, Region, padded
 from ottla.storage import open_file
 
 COLUMNS = ("key", "value", "offset", "timestamp", "headers")
-WINDOW_BYTES = segment.WINDOW_BYTES
+WINDOW_BYTES = buffer.WINDOW_BYTES
 CHUNK_ROWS = 20_000
 
 Bytes = npt.NDArray[np.uint8]

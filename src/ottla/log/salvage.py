@@ -16,9 +16,9 @@ from ottla.errors import Rule, Stage, Violation
 from ottla.kernels import salvage, status
 from ottla.kernels.tables import Batches, Int64s, allocate_batches, concat_batches, take_batches
 from ottla.kernels.walk import MORE
+from ottla.log.buffer import WINDOW_BYTES, Buffer
 from ottla.log.order import first_offsets
 from ottla.log.partition import Partition, Segment
-from ottla.log.segment import WINDOW_BYTES, Buffer
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.region import Region
 from ottla.storage import File, open_file
@@ -98,31 +98,31 @@ def _search(file: File, max_batch_bytes: int) -> Iterator[tuple[Region, Batches,
     state = np.zeros(salvage.STATE_SIZE, dtype=np.int64)
     state[salvage.TRUSTED] = 1
     state[salvage.FENCE] = state[salvage.EMBEDDED_UNTIL] = -1
-    buffer = Buffer(file, 0, file.size)
-    outcome, needed = MORE, WINDOW_BYTES
-    while outcome != status.END:
-        at = int(state[salvage.AT])
-        history = min(at, salvage.HISTORY)
-        if outcome == MORE:
-            before = buffer.position + buffer.size
-            buffer.advance(at - history, max(needed, WINDOW_BYTES) + history)
-            if at and buffer.position + buffer.size == before:
-                return  # the file shrank
-        table = allocate_batches(_TABLE_ROWS)
-        kinds = np.zeros(_TABLE_ROWS, dtype=np.int64)
-        rows, outcome = salvage.find_batches(
-            buffer.data,
-            buffer.size,
-            buffer.position,
-            buffer.end,
-            max_batch_bytes,
-            state,
-            table,
-            kinds,
-        )
-        needed = int(state[salvage.NEEDED])
-        if rows:
-            yield buffer.region(), take_batches(table, slice(0, rows)), kinds[:rows]
+    with Buffer(file, 0, file.size) as buffer:
+        outcome, needed = MORE, WINDOW_BYTES
+        while outcome != status.END:
+            at = int(state[salvage.AT])
+            history = min(at, salvage.HISTORY)
+            if outcome == MORE:
+                before = buffer.position + buffer.size
+                buffer.advance(at - history, max(needed, WINDOW_BYTES) + history)
+                if at and buffer.position + buffer.size == before:
+                    return  # the file shrank
+            table = allocate_batches(_TABLE_ROWS)
+            kinds = np.zeros(_TABLE_ROWS, dtype=np.int64)
+            rows, outcome = salvage.find_batches(
+                buffer.data,
+                buffer.size,
+                buffer.position,
+                buffer.end,
+                max_batch_bytes,
+                state,
+                table,
+                kinds,
+            )
+            needed = int(state[salvage.NEEDED])
+            if rows:
+                yield buffer.region(), take_batches(table, slice(0, rows)), kinds[:rows]
 
 
 def choose_chain(found: list[Found]) -> list[npt.NDArray[np.bool_]]:

@@ -31,10 +31,10 @@ from ottla.kernels import status
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.scan import scan
 from ottla.kernels.tables import Batches, allocate_batches, take_batches
-from ottla.region import PADDING, Bytes, Region
+from ottla.log.buffer import WINDOW_BYTES, Buffer
+from ottla.region import Region
 from ottla.storage import File, Path, is_remote, local_path, open_file, open_output
 
-WINDOW_BYTES: Final = 2 << 20
 PRODUCER_BATCH_BYTES: Final = 16384  # the default of a producer's batch.size
 _TABLE_ROWS: Final = 1 << 10  # to begin with; the next window gets twice what the last one held
 
@@ -61,43 +61,6 @@ class Window(NamedTuple):
     resync: int | None = None
 
 
-class Buffer:
-    """A padded piece of a file that moves forward; no byte is read twice."""
-
-    def __init__(self, file: File, start: int, end: int) -> None:
-        self.file = file
-        self.end = end
-        self.position = start  # of data[0]
-        self.size = 0
-        self.data: Bytes = np.zeros(WINDOW_BYTES + PADDING, dtype=np.uint8)
-
-    def advance(self, position: int, size: int) -> None:
-        """Drop what is before `position` and hold `size` bytes from there, or all that is left."""
-        wanted = min(size, self.end - position)
-        kept = max(0, self.position + self.size - position)
-        data = (
-            self.data
-            if wanted + PADDING <= self.data.size
-            else np.zeros(wanted + PADDING, dtype=np.uint8)
-        )
-        begin = position - self.position
-        if kept:
-            data[:kept] = (
-                self.data[begin : begin + kept].copy()
-                if data is self.data
-                else self.data[begin : begin + kept]
-            )
-        if wanted > kept:
-            got = self.file.read_into(data[kept:wanted], position + kept, wanted - kept)
-            wanted = kept + got
-            if got < size - kept:
-                self.end = min(self.end, position + wanted)
-        self.data, self.position, self.size = data, position, wanted
-
-    def region(self) -> Region:
-        return Region(self.data, self.size, self.file.path, self.position)
-
-
 def read_windows(
     file: File,
     *,
@@ -107,9 +70,13 @@ def read_windows(
     check_crcs: bool = True,
 ) -> Iterator[Window]:
     """Cut the file into windows; each must be used before the next is asked for."""
-    buffer = Buffer(file, start, file.size if end is None else end)
+    with Buffer(file, start, file.size if end is None else end) as buffer:
+        yield from _cut_windows(buffer, max_batch_bytes, check_crcs)
+
+
+def _cut_windows(buffer: Buffer, max_batch_bytes: int, check_crcs: bool) -> Iterator[Window]:
     capacity = _TABLE_ROWS
-    at = start
+    at = buffer.position
     needed = WINDOW_BYTES
     while True:
         buffer.advance(at, needed)
