@@ -30,7 +30,7 @@ class Buffer:
         self.end = end
         self.position = start
         self.size = 0
-        self.data = _NOTHING
+        self.data: Bytes = np.zeros(PADDING, dtype=np.uint8)
         self._held = _NOTHING  # the block that `data` lies in
         self._spare = _NOTHING  # the block that is read into
         self._reader: ThreadPoolExecutor | None = None
