@@ -127,3 +127,10 @@ def test_chunks_that_span_windows_keep_their_batch_columns(tmp_path: Path) -> No
 def test_an_unknown_column_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ottla.OptionError, match="timestampType"):
         read(tmp_path, b"", columns=["offsets"])
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_that_expands_far_beyond_the_arena_is_read(tmp_path: Path, codec: int) -> None:
+    rows = [Row(index, 0, None, bytes([index]) * 500_000) for index in range(12)]
+    table = read(tmp_path, batch(rows, codec=codec))
+    assert table["value"].to_pylist() == [row.value for row in rows]

@@ -101,8 +101,10 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
         row, arena.at, lacking = open_frames(
             DECODE_BLOCK, rows.data, rows.columns, row, limit, arena.data, arena.at, rows.found
         )
+        if lacking and arena.data.size > ENOUGH:
+            break  # one batch larger than that is measured before it is stored
         if lacking:
-            arena.room(arena.data.size)
+            arena.room(2 * arena.data.size)
     return row
 
 
