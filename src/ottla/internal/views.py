@@ -35,7 +35,7 @@ from ottla.internal.transactional_ids import (
     transactional_id_history,
 )
 
-__all__ = ["RECORD_COLUMNS", "VIEWS", "View"]
+__all__ = ["RECORD_COLUMNS", "VIEWS", "View", "time_columns"]
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -47,6 +47,11 @@ class View(NamedTuple):
     schema: pa.Schema
     current: Callable[[Batches], pa.Table]
     history: Callable[[Batches], Iterator[pa.Table]]
+
+
+def time_columns(schema: pa.Schema) -> list[str]:
+    """The columns that are milliseconds since 1970."""
+    return [name for name in schema.names if name.endswith("Timestamp")]
 
 
 VIEWS: Final = {

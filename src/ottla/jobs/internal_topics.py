@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 
 from ottla.arrow.to_arrow import wanted_flags
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
-from ottla.errors import OptionError
-from ottla.internal.views import RECORD_COLUMNS, View
+from ottla.errors import CorruptLogError, OptionError, Rule, Violation
+from ottla.internal.views import RECORD_COLUMNS, View, time_columns
 from ottla.jobs.logs import find_logs
+from ottla.jobs.read import MAX_TIMESTAMP
 from ottla.kernels import gather
 from ottla.log.names import FileName, FileState, Kind
 from ottla.log.partition import Partition, find_partitions
@@ -48,6 +49,55 @@ def read_current(topic: InternalTopic, view: View) -> Contents:
     return Contents(pa.concat_tables([view.schema.empty_table(), *tables]), broken)
 
 
+def read_view(partition: Partition, view: View, options: ReadOptions) -> Iterator[Contents]:
+    """The rows that one partition adds to a view, without those whose times do not fit.
+
+    FAILFAST raises the first violation; only PERMISSIVE hands over what was broken, at the end.
+    """
+    broken: list[str] = []
+    batches = read_partition(partition, options.storage, options.mode, options.max_batch_bytes)
+    if options.mode is Mode.PERMISSIVE:
+        batches = _intact(batches, broken)
+    for rows in view.history(batches) if options.history else [view.current(batches)]:
+        fits = _times_fit(rows)
+        unfit = _describe_times(rows.filter(pc.invert(fits)), partition)
+        if unfit and options.mode is Mode.FAILFAST:
+            raise CorruptLogError(unfit[0])
+        broken += map(str, unfit)
+        yield Contents(rows.filter(fits), [])
+    if options.mode is Mode.PERMISSIVE:
+        yield Contents(view.schema.empty_table(), broken)
+
+
+def _times_fit(rows: pa.Table) -> pa.ChunkedArray:
+    """Which rows have no time that is too far from 1970 for microseconds."""
+    fits = pa.chunked_array([pa.repeat(True, rows.num_rows)])
+    for name in time_columns(rows.schema):
+        for near in (
+            pc.less_equal(rows[name], MAX_TIMESTAMP),
+            pc.greater_equal(rows[name], -MAX_TIMESTAMP),
+        ):
+            fits = pc.and_(fits, pc.fill_null(near, True))
+    return fits
+
+
+def _describe_times(rows: pa.Table, partition: Partition) -> list[Violation]:
+    """A violation for each row; its record's offset is all that is known of where it came from."""
+    times = rows.select(["logOffset", *time_columns(rows.schema)])
+    return [
+        Violation(
+            Rule.TIMESTAMP_RANGE,
+            "a timestamp does not fit into microseconds",
+            partition.path,
+            position=0,
+            offset=row.pop("logOffset"),
+            found=", ".join(f"{name} {time}" for name, time in row.items()),
+            expected=f"within {MAX_TIMESTAMP} ms of 1970",
+        )
+        for row in times.to_pylist()
+    ]
+
+
 def _intact(batches: Iterable[pa.RecordBatch], broken: list[str]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         corrupt = batch["_corrupt"]
@@ -73,9 +123,12 @@ def find_internal_topic(
 
 
 def read_partition(
-    partition: Partition, storage: StorageOptions = DEFAULT_OPTIONS
+    partition: Partition,
+    storage: StorageOptions = DEFAULT_OPTIONS,
+    mode: Mode = Mode.PERMISSIVE,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """All records in order, control records and broken batches (`_corrupt`) too.
+    """All records in order, control records too, and broken batches (`_corrupt`) as `mode` says.
 
     Where there is a metadata snapshot the newest comes first, and of the log what follows it.
     """
@@ -83,12 +136,12 @@ def read_partition(
     first = 0
     if snapshot is not None:
         first = snapshot[0].offset
-        yield from _read_file(snapshot[1], storage)
+        yield from _read_file(snapshot[1], storage, mode, max_batch_bytes)
     for number, segment in enumerate(partition.segments):
         following = partition.next_base_offset(number)
         if following is not None and following <= first:
             continue
-        for batch in _read_file(segment.log, storage):
+        for batch in _read_file(segment.log, storage, mode, max_batch_bytes):
             if first == 0 or batch.num_rows == 0:
                 yield batch
             else:
@@ -106,9 +159,9 @@ def newest_snapshot(partition: Partition) -> tuple[FileName, Entry] | None:
     return max(finished, key=lambda pair: (pair[0].offset, pair[0].epoch or 0), default=None)
 
 
-def _read_file(entry: Entry, storage: StorageOptions) -> Iterator[pa.RecordBatch]:
+def _read_file(
+    entry: Entry, storage: StorageOptions, mode: Mode, max_batch_bytes: int
+) -> Iterator[pa.RecordBatch]:
     wanted = wanted_flags(RECORD_COLUMNS) | gather.CONTROL
     with open_file(entry, storage) as file:
-        yield from read_records(
-            file, RECORD_COLUMNS, wanted, Mode.PERMISSIVE, DEFAULT_MAX_BATCH_BYTES
-        )
+        yield from read_records(file, RECORD_COLUMNS, wanted, mode, max_batch_bytes)

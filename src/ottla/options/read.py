@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.errors import OptionError
+from ottla.internal.views import VIEWS
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.segment import Mode
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
@@ -49,6 +50,13 @@ class View(StrEnum):
     RECORDS = "records"
     BATCHES = "batches"
     VIOLATIONS = "violations"
+    # What the records of an internal topic add up to (ottla.internal.views.VIEWS).
+    GROUP_OFFSETS = "group_offsets"
+    GROUPS = "groups"
+    TRANSACTIONAL_IDS = "transactional_ids"
+    TOPICS = "topics"
+    CONFIGS = "configs"
+    METADATA = "metadata"
 
 
 class Isolation(StrEnum):
@@ -87,6 +95,7 @@ class ReadOptions:
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     view: View = View.RECORDS
+    history: bool = False
     mode: Mode = Mode.FAILFAST
     include_batch_columns: bool = False
     split_bytes: int = DEFAULT_SPLIT_BYTES
@@ -137,6 +146,7 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "includeHeaders": ("include_headers", parse_boolean),
     "kafka.isolation.level": ("isolation", _choice(Isolation)),
     "view": ("view", _choice(View)),
+    "history": ("history", parse_boolean),
     "mode": ("mode", _choice(Mode)),
     "includeBatchColumns": ("include_batch_columns", parse_boolean),
     "splitBytes": ("split_bytes", parse_bytes),
@@ -179,6 +189,8 @@ _STREAM_ONLY: Final = (
     "maxTriggerDelay",
     "maxBytesPerTrigger",
 )
+# Views of internal topics read whole topics of their own; only these options have a meaning there.
+_INTERNAL: Final = ("path", "paths", "view", "history", "mode", "maxBatchBytes")
 _SECRET: Final = re.compile(r"secret|password|passwd|token|credential|access.?key|account.?key")
 
 
@@ -195,6 +207,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     found = _parse_fields(texts, _FIELDS)
     if "paths" not in found:
         raise OptionError("no path: .load(path) names a log directory or a partition directory")
+    _check_view(texts, found.get("view", View.RECORDS))
     storage = StorageOptions(**_parse_fields(texts, _STORAGE_FIELDS))
     return _checked(ReadOptions(**found, storage=storage, ignored=ignored))
 
@@ -244,6 +257,20 @@ def _only_one(texts: Mapping[str, str], names: tuple[str, ...]) -> None:
     if len(chosen) > 1:
         both = " and ".join(chosen)
         raise OptionError(f"only one of {', '.join(names)} can be given, not {both}")
+
+
+def _check_view(texts: Mapping[str, str], view: View) -> None:
+    """Refuse options that the view would not heed."""
+    if view not in VIEWS:
+        if "history" in texts:
+            raise OptionError(f"history goes with view={' or '.join(VIEWS)}, not view={view}")
+        return
+    unheeded = [name for name in _FIELDS if name.lower() in texts and name not in _INTERNAL]
+    if unheeded:
+        raise OptionError(
+            f"{', '.join(unheeded)} has no meaning with view={view}, "
+            f"which reads all of {VIEWS[view].topic}"
+        )
 
 
 def _checked(options: ReadOptions) -> ReadOptions:

@@ -42,7 +42,12 @@ def read_task(
         try:
             yield from _VIEWS[options.view](part, options, target)
         except CorruptLogError as error:
-            raise LogReadError(f"{error.violation}. {_ADVICE}") from None
+            raise advise(error) from None
+
+
+def advise(error: CorruptLogError) -> LogReadError:
+    """The error for the user of a query: also what can be done."""
+    return LogReadError(f"{error.violation}. {_ADVICE}")
 
 
 _ADVICE = (

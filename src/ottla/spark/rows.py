@@ -39,12 +39,31 @@ def _column(field: pa.Field, records: pa.RecordBatch, part: Slice) -> pa.Array:
         return pa.nulls(records.num_rows, field.type)
     column = records.column(field.name)
     if pa.types.is_timestamp(field.type):
-        return pc.multiply(column, 1000).view(field.type)
+        return _microseconds(column, field.type)
     if pa.types.is_list(field.type):
         return _headers(column, field.type)
     if field.name == "codec" and pa.types.is_integer(column.type):
         return _codec_names().take(column)
     return column
+
+
+def _microseconds(milliseconds: pa.Array, target: pa.DataType) -> pa.Array:
+    return pc.multiply(milliseconds, 1000).view(target)
+
+
+def internal_rows(rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """Rows of a view of an internal topic with the columns of `target`."""
+    arrays = [_internal_column(field, rows) for field in target]
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _internal_column(field: pa.Field, rows: pa.RecordBatch) -> pa.Array:
+    if field.name == CORRUPT:
+        return pa.nulls(rows.num_rows, field.type)
+    column = rows.column(field.name)
+    if pa.types.is_timestamp(field.type):
+        return _microseconds(column, field.type)
+    return column.cast(field.type)  # Spark names the elements of a list otherwise
 
 
 def _codec_names() -> pa.Array:
@@ -59,7 +78,7 @@ def _headers(column: pa.Array, target: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(column.offsets, structs, type=target, mask=empty)
 
 
-def corrupt_rows(violations: Sequence[Violation], target: pa.Schema) -> pa.RecordBatch:
+def corrupt_rows(violations: Sequence[Violation | str], target: pa.Schema) -> pa.RecordBatch:
     """A row for each violation, null but for what it says."""
     texts = pa.array([str(violation) for violation in violations], pa.string())
     arrays = [

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 
 from ottla.arrow.schema import BATCH_SCHEMA
 from ottla.errors import OptionError
+from ottla.internal.views import VIEWS, time_columns
 from ottla.log.segment import Mode
 from ottla.options.read import ReadOptions, View
 
@@ -87,10 +88,21 @@ def schema_of(options: ReadOptions) -> StructType:
         return BATCHES_SCHEMA
     if options.view is View.VIOLATIONS:
         return VIOLATIONS_SCHEMA
+    corrupt = [CORRUPT_FIELD] if options.mode is Mode.PERMISSIVE else []
+    if options.view in VIEWS:
+        return StructType(_internal_fields(VIEWS[options.view].schema) + corrupt)
     fields = list(CONNECTOR_FIELDS)
     fields += [HEADERS_FIELD] if options.include_headers else []
     fields += BATCH_FIELDS if options.include_batch_columns else []
-    return StructType(fields + ([CORRUPT_FIELD] if options.mode is Mode.PERMISSIVE else []))
+    return StructType(fields + corrupt)
+
+
+def _internal_fields(schema: pa.Schema) -> list[StructField]:
+    times = time_columns(schema)
+    return [
+        StructField(field.name, TimestampType() if field.name in times else field.dataType)
+        for field in from_arrow_schema(schema)
+    ]
 
 
 def _columns_of(options: ReadOptions) -> dict[str, StructField]:

@@ -30,10 +30,14 @@ class KafkaLogSource(DataSource):
         return schema_of(options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from ottla.internal.views import VIEWS
         from ottla.options.read import for_batch, parse_read_options
+        from ottla.spark.internal_views import InternalViewReader
         from ottla.spark.reader import KafkaLogReader
 
-        return KafkaLogReader(for_batch(parse_read_options(self.options)), schema)
+        options = for_batch(parse_read_options(self.options))
+        reader = InternalViewReader if options.view in VIEWS else KafkaLogReader
+        return reader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from ottla.options.read import for_stream, parse_read_options
