@@ -1,0 +1,99 @@
+"""A job for the tests of faults to break: `faulty_job.py JOB LOGS OUT [MOMENT]`.
+
+Says "running" when tasks begin. MOMENT is where this process, the driver, kills itself: `before`,
+`during` or `after` the commit point. With FAIL_SHARE in the environment, tasks fail at random.
+"""
+
+import os
+import random
+import signal
+import sys
+from typing import Any
+
+from ottla.batch.convert import Conversion
+from ottla.format.attributes import Codec
+from ottla.jobs.convert import plan_convert
+from ottla.jobs.export import ExportOptions, plan_export
+from ottla.jobs.output import OutputJob
+from ottla.jobs.restore import Renaming, compile_filter, plan_restore
+from ottla.jobs.salvage import plan_salvage_job
+from ottla.jobs.selection import Selection
+from ottla.log import publish
+from ottla.log.publish import FinishedPartition, Job
+from ottla.spark import run
+from ottla.spark.session import start_session
+
+JOBS = ("convert", "export", "restore", "salvage")
+SPLIT = 3000
+
+
+def plan_job(name: str, logs: str, out: str) -> OutputJob:
+    selection = Selection((logs,))
+    if name == "convert":
+        conversion = Conversion(magic=2, codec=Codec.LZ4)
+        return plan_convert(selection, out, conversion, {}, split_bytes=SPLIT)
+    if name == "export":
+        return plan_export(selection, out, ExportOptions(split_bytes=SPLIT))
+    if name == "restore":
+        wanted = compile_filter((), "key", ())
+        return plan_restore(selection, out, wanted, Renaming({}, {}), split_bytes=SPLIT)
+    return plan_salvage_job(selection, out)
+
+
+class FailingWork:
+    """Work that fails with some chance, before or after it has staged what it should."""
+
+    def __init__(self, work: Any, share: float) -> None:
+        self.work = work
+        self.share = share
+
+    def __call__(self, job: Job, part: Any) -> FinishedPartition:
+        chance = random.SystemRandom().random()
+        if chance < self.share / 2:
+            raise RuntimeError("a fault before the work")
+        finished: FinishedPartition = self.work(job, part)
+        if chance < self.share:
+            raise RuntimeError("a fault after the work")
+        return finished
+
+
+def die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arrange_death(moment: str) -> None:
+    """Replace the driver's step at which it shall die."""
+    if moment == "before":
+        run.commit = die
+    elif moment == "after":
+        run.publish = die
+    elif moment == "during":
+        move = publish.move_files
+
+        def move_some(moves: Any, storage: Any) -> None:
+            move(list(moves)[: len(moves) // 2], storage)
+            die()
+
+        publish.move_files = move_some
+
+
+def main(name: str, logs: str, out: str, moment: str = "") -> None:
+    plan = plan_job(name, logs, out)
+    share = float(os.environ.get("FAIL_SHARE", "0"))
+    if share:
+        from dataclasses import replace
+
+        plan = replace(
+            plan, stage=FailingWork(plan.stage, share), close=FailingWork(plan.close, share)
+        )
+    arrange_death(moment)
+    spark = start_session("fault", "local[2, 4]")  # a task may fail three times
+    print("running", flush=True)
+    try:
+        run.run_output_job(spark, plan)
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
