@@ -6,6 +6,7 @@ from benchmarks import (
     bench_decode,
     bench_encode,
     bench_internal,
+    bench_jobs,
     bench_log,
     bench_scan,
     bench_spark,
@@ -14,7 +15,7 @@ from benchmarks.corpus import FULL, QUICK
 from benchmarks.table import markdown, publish
 
 PER_FILE = {"decode": bench_decode, "encode": bench_encode, "scan": bench_scan}
-WHOLE = {"log": bench_log, "internal": bench_internal, "spark": bench_spark}
+WHOLE = {"log": bench_log, "internal": bench_internal, "spark": bench_spark, "jobs": bench_jobs}
 BENCHMARKS = PER_FILE | WHOLE
 
 

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.batch.convert import Conversion, convert, make_decoder
 from ottla.batch.decode import Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
+from ottla.batch.recompress import recompress
 from ottla.jobs.logs import Log
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite import (
@@ -22,11 +23,19 @@ from ottla.jobs.rewrite import (
 from ottla.jobs.selection import Selection, choose_logs, resolve_selection
 from ottla.jobs.slices import Slice
 from ottla.jobs.stable import find_stable
+from ottla.kernels.gather import CONTROL
 from ottla.kernels.tables import Batches, take_batches
 from ottla.log.index_builder import SegmentConfig
 from ottla.log.transaction_index import read_transaction_index
-from ottla.region import Region
+from ottla.region import PADDING, Region
 from ottla.rules.transactions import aborted_mask
+
+
+class _Decoders(NamedTuple):
+    """One that gives all of a record, and one that only sees whether batches hold."""
+
+    whole: Decoder
+    checker: Decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +44,31 @@ class Converting:
 
     conversion: Conversion
 
-    def begin(self, max_batch_bytes: int) -> Decoder:
-        return make_decoder(max_batch_bytes)
+    def begin(self, max_batch_bytes: int) -> _Decoders:
+        """Decoders for all windows."""
+        return _Decoders(
+            make_decoder(max_batch_bytes), Decoder(CONTROL, max_batch_bytes=max_batch_bytes)
+        )
 
-    def apply(self, decoder: Decoder, region: Region, batches: Batches, part: Slice) -> Changed:
+    def apply(self, decoders: _Decoders, region: Region, batches: Batches, part: Slice) -> Changed:
+        """The window converted; where only the codec changes, records are not touched."""
         count, read = batches.position.size, count_records(batches)
         if part.aborted:
             # Without markers nobody could tell them from the others.
             aborted = aborted_mask(batches, read_transaction_index(part.aborted))
             batches = take_batches(batches, ~aborted)
-        data, copied, converted, _ = convert(decoder, region, batches, self.conversion)
-        new_region, new_batches = scanned(data, region.path)
+        wanted, codec = self.conversion, self.conversion.codec
+        is_current = (
+            wanted.magic in (None, CURRENT_MAGIC) and (batches.magic == CURRENT_MAGIC).all()
+        )
+        if is_current and codec is not None:
+            data, table, copied = recompress(decoders.checker, region, batches, codec, wanted.level)
+            new_region = Region(data, data.size - PADDING, region.path, 0)
+            return Changed(new_region, table, copied, 0, read, count_records(table))
+        encoded, copied, converted, _ = convert(decoders.whole, region, batches, wanted)
+        new_region, table = scanned(encoded, region.path)
         skipped = count - copied - converted
-        return Changed(new_region, new_batches, copied, skipped, read, count_records(new_batches))
+        return Changed(new_region, table, copied, skipped, read, count_records(table))
 
 
 def plan_convert(

@@ -1,0 +1,160 @@
+"""Jobs on Spark against what they can not beat: one process, the JVM's writer, the compressor.
+
+The data is large enough to hide that a Spark job has to start; it is read from the page cache.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+from benchmarks.bench_spark import session
+from benchmarks.corpus import SEGMENTS, Case, Plan, segment
+from benchmarks.rounds import best_rates, timed
+from benchmarks.table import ratio
+from ottla.batch.convert import Conversion
+from ottla.codec import compress, resolve_level
+from ottla.format.attributes import Codec
+from ottla.format.layout import BATCH_OVERHEAD
+from ottla.jobs.convert import plan_convert
+from ottla.jobs.export import ExportOptions, plan_export
+from ottla.jobs.selection import Selection
+from ottla.jobs.verify import VerifyOptions
+from ottla.log.check import check_partition
+from ottla.log.partition import find_partitions
+from ottla.log.publish import run_job
+from ottla.log.segment import read_windows
+from ottla.spark.run import run_output_job
+from ottla.spark.verify import verify
+from ottla.storage import open_file
+
+HEADING = ("what", "Ottla", "against", "ratio", "target")
+PARTITIONS = 16
+CORES = 2
+
+VERIFY_TO_ONE_PROCESS = 0.7
+EXPORT_TO_JVM = 3.0
+CONVERT_TO_COMPRESSOR = 0.8
+
+
+def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
+    """Verify for two codecs, then export and convert."""
+    scratch = SEGMENTS / "jobs-out"
+    for codec in ("none", "lz4"):
+        yield _verify(codec, plan)
+    for codec in ("none", "lz4"):
+        yield _export(codec, plan, scratch)
+    yield _convert(plan, scratch)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def log_directory(codec: str, plan: Plan) -> Path:
+    """The same segment under many names."""
+    source = segment(Case(codec), plan)
+    root = SEGMENTS / "jobs" / source.stem
+    for number in range(PARTITIONS):
+        target = root / f"orders-{number}" / f"{0:020d}.log"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            target.hardlink_to(source)
+    return root
+
+
+def size_of(root: Path) -> int:
+    """The bytes of all logs."""
+    return sum(path.stat().st_size for path in root.rglob("*.log"))
+
+
+def _verify(codec: str, plan: Plan) -> tuple[str, ...]:
+    root = log_directory(codec, plan)
+    partitions, size = find_partitions([root]), size_of(root)
+    options = VerifyOptions(split_bytes=64 << 20)
+
+    def on_spark() -> int:
+        frame, _ = verify(session(), partitions, options)
+        frame.unpersist()
+        return size
+
+    def in_one_process() -> int:
+        for _ in check_partition(partitions[0]):
+            continue
+        return size // PARTITIONS
+
+    turns = {"spark": timed(on_spark), "one": timed(in_one_process)}
+    best = best_rates(turns, min(plan.rounds, 3))
+    return _line(
+        f"{codec}: verify, MB/s per core, and one process",
+        best["spark"] / CORES,
+        best["one"],
+        VERIFY_TO_ONE_PROCESS,
+    )
+
+
+def _export(codec: str, plan: Plan, scratch: Path) -> tuple[str, ...]:
+    root = log_directory(codec, plan)
+    size = size_of(root)
+    names = (scratch / f"export-{number}" for number in count())
+
+    def ours() -> int:
+        out = next(names)
+        run_output_job(session(), plan_export(Selection((str(root),)), str(out), ExportOptions()))
+        return size
+
+    def through_the_jvm() -> int:
+        frame = session().read.format("kafka-log").option("includeHeaders", "true").load(str(root))
+        writer = frame.write.partitionBy("topic", "partition").option("compression", "zstd")
+        writer.parquet(str(next(names)))
+        return size
+
+    turns = {"ours": timed(_fresh(ours, scratch)), "jvm": timed(_fresh(through_the_jvm, scratch))}
+    best = best_rates(turns, min(plan.rounds, 3))
+    what = f"{codec}: export to Parquet, MB/s, and the JVM's writer"
+    return _line(what, best["ours"], best["jvm"], EXPORT_TO_JVM)
+
+
+def _fresh(work: Callable[[], int], scratch: Path) -> Callable[[], int]:
+    def run() -> int:
+        shutil.rmtree(scratch, ignore_errors=True)
+        return work()
+
+    return run
+
+
+def _convert(plan: Plan, scratch: Path) -> tuple[str, ...]:
+    """One part of the job, in this process, and nothing but compressing its payloads."""
+    root = log_directory("none", plan)
+    selection = Selection((str(root),), partitions=(0,))
+    job_plan = plan_convert(selection, str(scratch / "convert"), Conversion(codec=Codec.ZSTD), {})
+    (part,) = job_plan.parts.values()
+    payloads = []
+    with open_file(part.slice.log) as file:
+        for window in read_windows(file):
+            data, origin = window.region.data, window.region.position
+            starts = (window.batches.position - origin + BATCH_OVERHEAD).tolist()
+            stops = (window.batches.position - origin + window.batches.size).tolist()
+            payloads += [
+                data[start:stop].tobytes() for start, stop in zip(starts, stops, strict=True)
+            ]
+
+    def convert_part() -> int:
+        with run_job(str(scratch / "convert"), "bench") as job:
+            job_plan.stage(job, part)
+        return part.size
+
+    def compress_only() -> int:
+        level = resolve_level(Codec.ZSTD, None)
+        for payload in payloads:
+            compress(Codec.ZSTD, 2, payload, level=level)
+        return part.size
+
+    turns = {
+        "ours": timed(_fresh(convert_part, scratch)),
+        "alone": timed(compress_only),
+    }
+    best = best_rates(turns, min(plan.rounds, 3))
+    what = "none -> zstd: convert, MB/s, and the compressor alone"
+    return _line(what, best["ours"], best["alone"], CONVERT_TO_COMPRESSOR)
+
+
+def _line(what: str, ours: float, theirs: float, target: float) -> tuple[str, ...]:
+    return (what, f"{ours / 1e6:.0f}", f"{theirs / 1e6:.0f}", *ratio(ours, theirs, target))

@@ -1,0 +1,81 @@
+"""Batches of magic 2 in another codec: their records stay byte for byte, only the seal is new."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ottla.batch.attributes import codec_ids, is_control
+from ottla.batch.decode import Decoder
+from ottla.codec import Arena, compress, decompress_into, resolve_level
+from ottla.errors import CorruptLogError
+from ottla.format.attributes import CODEC_MASK, Codec
+from ottla.format.layout import BATCH_OVERHEAD
+from ottla.kernels.records_v2_write import seal_v2
+from ottla.kernels.tables import Batches, take_batches
+from ottla.region import PADDING, Bytes, Region
+
+
+class Recompressed(NamedTuple):
+    """Batches one after another with PADDING behind them; positions begin at 0."""
+
+    data: Bytes
+    batches: Batches
+    copied: int
+
+
+def recompress(
+    checker: Decoder, region: Region, batches: Batches, codec: Codec, level: int | None
+) -> Recompressed:
+    """The batches of a window in a codec; a broken one raises.
+
+    Control batches and those without records are copied: Kafka compresses neither.
+    """
+    for _ in checker.decode(region, batches):
+        continue
+    checker.flush()
+    if checker.broken:
+        raise CorruptLogError(checker.broken[0].violation)
+    same = (codec_ids(batches) == codec) | is_control(batches) | (batches.count == 0)
+    table = take_batches(batches, np.arange(batches.position.size))
+    payloads = _compress(region, batches, np.flatnonzero(~same), codec, level)
+    table.size[~same] = [BATCH_OVERHEAD + len(payload) for payload in payloads]
+    table.position[:] = np.cumsum(table.size) - table.size
+    table.attributes[~same] = (table.attributes[~same] & ~np.int64(CODEC_MASK)) | int(codec)
+    out = np.empty(int(table.size.sum()) + PADDING, dtype=np.uint8)
+    view, source = out.data, region.data.data
+    ready = iter(payloads)
+    places = zip(table.position.tolist(), table.size.tolist(), strict=True)
+    origins = (batches.position - region.position).tolist()
+    for (at, size), origin, copied in zip(places, origins, same.tolist(), strict=True):
+        if copied:
+            view[at : at + size] = source[origin : origin + size]
+        else:
+            view[at + BATCH_OVERHEAD : at + size] = next(ready)
+    changed = take_batches(table, ~same)
+    seal_v2(out, changed)
+    table.crc[~same] = table.computed_crc[~same] = changed.crc
+    return Recompressed(out, table, int(same.sum()))
+
+
+def _compress(
+    region: Region,
+    batches: Batches,
+    rows: np.ndarray[tuple[int], np.dtype[np.intp]],
+    codec: Codec,
+    level: int | None,
+) -> list[bytes | memoryview]:
+    """The payloads of some batches in the codec."""
+    chosen = resolve_level(codec, level)
+    arena, source = Arena(), region.data.data
+    codecs = codec_ids(batches)
+    payloads: list[bytes | memoryview] = []
+    for row in rows.tolist():
+        at = int(batches.position[row]) - region.position
+        raw = source[at + BATCH_OVERHEAD : at + int(batches.size[row])]
+        if codecs[row] != Codec.NONE:
+            arena.at = 0
+            # What the checker could open is not too large.
+            size = decompress_into(int(codecs[row]), 2, raw, arena, 1 << 31)
+            raw = memoryview(arena.data[:size].tobytes())
+        payloads.append(raw if codec == Codec.NONE else compress(codec, 2, raw, level=chosen))
+    return payloads
