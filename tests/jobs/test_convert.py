@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from builders import Row, batch
 from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.topics import Written, write_topic
+from log.generated import write_partition
 from ottla.batch.convert import Conversion, Loss
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.attributes import Codec
@@ -143,3 +145,46 @@ def test_segments_that_grow_are_rolled(tmp_path: Path, logs: Path) -> None:
     assert len(sizes) > len(list(logs.rglob("*.log")))
     assert records(tmp_path / "out") == records(logs)
     assert_sound(tmp_path / "out")
+
+
+def small_batches(folder: Path) -> list[Row]:
+    """Many batches of few records: of nobody, of a producer, and of two leaders."""
+    rows = [Row(offset, 1000 + offset, b"k%d" % offset, b"v" * 50) for offset in range(400)]
+    data = b"".join(
+        batch(
+            rows[at : at + 4],
+            codec=at // 100 % 2,
+            producer=(7, 0, at - 200) if 200 <= at < 240 else (-1, -1, -1),
+            leader_epoch=0 if at < 300 else 1,
+        )
+        for at in range(0, 400, 4)
+    )
+    write_partition(folder / "logs", "orders-0", 0, data)
+    return rows
+
+
+def test_small_batches_are_put_together_but_for_those_of_producers(tmp_path: Path) -> None:
+    rows = small_batches(tmp_path)
+    (account,) = convert(
+        tmp_path / "logs", tmp_path / "out", Conversion(batch_bytes=2000), rebatches=True
+    )
+    out = tmp_path / "out" / "orders-0"
+    expected = [(row.offset, row.timestamp, row.key, row.value, ()) for row in rows]
+    assert records_of(out) == expected
+    batches = [line for line in lines_of(out) if line["type"] == "batch"]
+    assert [line["count"] for line in batches if line["producerId"] == 7] == [4] * 10
+    others = [line for line in batches if line["producerId"] == -1]
+    assert max(line["count"] for line in others) > 20
+    assert all(line["size"] <= 2000 for line in others)
+    starts = [line["baseOffset"] for line in others if line["partitionLeaderEpoch"] == 1]
+    assert starts[0] == 300
+    assert account["copiedBatches"] == 10
+    assert_sound(tmp_path / "out")
+
+
+def test_putting_together_again_changes_nothing(tmp_path: Path) -> None:
+    small_batches(tmp_path)
+    wanted = Conversion(codec=Codec.ZSTD, batch_bytes=2000)
+    convert(tmp_path / "logs", tmp_path / "out", wanted, rebatches=True)
+    convert(tmp_path / "out", tmp_path / "again", wanted, rebatches=True)
+    assert tree(tmp_path / "again") == tree(tmp_path / "out")

@@ -58,9 +58,9 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument(
         "--batch-bytes",
         type=parse_bytes,
-        default=DEFAULT_BATCH_BYTES,
         metavar="SIZE",
-        help="of the batches that messages of magic 0 and 1 are put into (default: %(default)s)",
+        help="put records together into batches of this size, before compression, where no"
+        " producer's sequence forbids it (default: batches of magic 2 stay as they are)",
     )
     parser.add_argument("--segment-bytes", type=parse_bytes, default=1 << 30, metavar="SIZE")
     parser.add_argument(
@@ -85,13 +85,14 @@ def run(arguments: argparse.Namespace) -> int:
         codec=None if arguments.codec is None else _CODECS[arguments.codec],
         level=arguments.level,
         allowed=frozenset(map(Loss, arguments.allow_loss)),
-        batch_bytes=arguments.batch_bytes,
+        batch_bytes=arguments.batch_bytes or DEFAULT_BATCH_BYTES,
     )
     plan = plan_convert(
         selection_of(arguments),
         arguments.out,
         conversion,
         parse_settings(arguments.set),
+        rebatches=arguments.batch_bytes is not None,
         split_bytes=arguments.split_bytes,
         config=SegmentConfig(segment_bytes=arguments.segment_bytes),
     )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ottla.batch.convert import Conversion, convert, make_decoder
 from ottla.batch.decode import Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
+from ottla.batch.rebatch import rebatch
 from ottla.batch.recompress import recompress
 from ottla.jobs.logs import Log
 from ottla.jobs.output import OutputJob
@@ -40,9 +41,10 @@ class _Decoders(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Converting:
-    """Every batch as `conversion` wants it."""
+    """Every batch as `conversion` wants it; `rebatches` if those of magic 2 get its size too."""
 
     conversion: Conversion
+    rebatches: bool = False
 
     def begin(self, max_batch_bytes: int) -> _Decoders:
         """Decoders for all windows."""
@@ -61,12 +63,16 @@ class Converting:
         is_current = (
             wanted.magic in (None, CURRENT_MAGIC) and (batches.magic == CURRENT_MAGIC).all()
         )
+        if is_current and self.rebatches:
+            new_data, copied = rebatch(*decoders, region, batches, wanted)
+            new_region, table = scanned(new_data, region.path)
+            return Changed(new_region, table, copied, 0, read, count_records(table))
         if is_current and codec is not None:
             data, table, copied = recompress(decoders.checker, region, batches, codec, wanted.level)
             new_region = Region(data, data.size - PADDING, region.path, 0)
             return Changed(new_region, table, copied, 0, read, count_records(table))
-        encoded, copied, converted, _ = convert(decoders.whole, region, batches, wanted)
-        new_region, table = scanned(encoded, region.path)
+        new_data, copied, converted, _ = convert(decoders.whole, region, batches, wanted)
+        new_region, table = scanned(new_data, region.path)
         skipped = count - copied - converted
         return Changed(new_region, table, copied, skipped, read, count_records(table))
 
@@ -77,20 +83,29 @@ def plan_convert(
     conversion: Conversion,
     by_topic: Mapping[str, Mapping[str, Any]],
     *,
+    rebatches: bool = False,
     split_bytes: int = DEFAULT_SPLIT_BYTES,
     config: SegmentConfig = SegmentConfig(),  # noqa: B008  (frozen)
 ) -> OutputJob:
-    """Convert what is chosen into OUT; `by_topic` holds what is different for some topics."""
+    """Convert what is chosen into OUT; `by_topic` holds what is different for some topics.
+
+    A topic with a size of its own is rebatched, all are if `rebatches` says so.
+    """
     conversions = {topic: replace(conversion, **its) for topic, its in by_topic.items()}
     rewritings = []
     for log in choose_logs(selection):
         assert log.name is not None
-        its = conversions.get(log.name.topic, conversion)
-        rewritings.append(_rewriting(log, its, selection))
+        topic = log.name.topic
+        change = Converting(
+            conversions.get(topic, conversion),
+            rebatches or "batch_bytes" in by_topic.get(topic, ()),
+        )
+        rewritings.append(_rewriting(log, change, selection))
     options = {
         "command": "convert",
         "selection": selection,
         "conversion": _sorted(conversion),
+        "rebatches": rebatches,
         "byTopic": {topic: _sorted(its) for topic, its in sorted(conversions.items())},
         "splitBytes": split_bytes,
         "config": config,
@@ -111,9 +126,10 @@ def _sorted(conversion: Conversion) -> dict[str, Any]:
     return asdict(conversion) | {"allowed": sorted(conversion.allowed)}
 
 
-def _rewriting(log: Log, conversion: Conversion, selection: Selection) -> Rewriting:
+def _rewriting(log: Log, change: Converting, selection: Selection) -> Rewriting:
     bounds, stable = resolve_selection(log, selection), None
-    if conversion.magic is not None and conversion.magic < CURRENT_MAGIC:
+    magic = change.conversion.magic
+    if magic is not None and magic < CURRENT_MAGIC:
         stable = find_stable(log.partition, None, selection.storage)
         stop = stable.last_stable_offset
         bounds = replace(bounds, stop=stop if bounds.stop is None else min(stop, bounds.stop))
@@ -122,6 +138,6 @@ def _rewriting(log: Log, conversion: Conversion, selection: Selection) -> Rewrit
         bounds,
         stable,
         os.path.basename(log.partition.path),
-        Converting(conversion),
+        change,
         read_metadata(log, selection.storage),
     )
