@@ -134,3 +134,38 @@ def test_a_batch_that_expands_far_beyond_the_arena_is_read(tmp_path: Path, codec
     rows = [Row(index, 0, None, bytes([index]) * 500_000) for index in range(12)]
     table = read(tmp_path, batch(rows, codec=codec))
     assert table["value"].to_pylist() == [row.value for row in rows]
+
+
+def test_failfast_gives_nothing_from_behind_the_damage(tmp_path: Path) -> None:
+    bad = bytearray(batch([Row(0)]))
+    bad[-1] ^= 1
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(bytes(bad) + batch(small(20_000, 1)) + batch(small(20_000, 20_001)))
+    with pytest.raises(ottla.CorruptLogError):
+        next(ottla.read_segment(path, columns=["offset"]))
+
+
+def test_the_limit_on_a_batch_holds_wherever_it_lies_in_a_window(tmp_path: Path) -> None:
+    large = [batch([Row(offset, 0, None, bytes(1_500_000))]) for offset in range(2)]
+    table = read(
+        tmp_path, b"".join(large) + batch([Row(2)]), max_batch_bytes=1 << 20, mode="DROPMALFORMED"
+    )
+    assert table["offset"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 16384])
+@pytest.mark.parametrize("parts", [[[9, 3]], [[5, 6], [5, 6]]], ids=["within", "across"])
+def test_a_segment_with_falling_offsets_is_not_written(
+    tmp_path: Path, batch_bytes: int, parts: list[list[int]]
+) -> None:
+    batches = [pa.record_batch({"offset": offsets, "value": [b"v"] * 2}) for offsets in parts]
+    path = tmp_path / "00000000000000000000.log"
+    with pytest.raises(ottla.CorruptLogError, match="record-offsets-rise"):
+        ottla.write_segment(batches, path, batch_bytes=batch_bytes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_header_key_of_bad_bytes_is_read_in_one_pass(tmp_path: Path) -> None:
+    key = b"\xff" * 400_000
+    table = read(tmp_path, batch([Row(0, 0, None, None, ((key, None),))]))
+    assert table["headers"][0].as_py()[0]["key"] == "\ufffd" * len(key)

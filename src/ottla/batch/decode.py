@@ -11,6 +11,7 @@ import numpy as np
 
 from ottla.codec import Arena, CodecError, OutputTooLarge, decompress_window, open_stream
 from ottla.errors import Rule, Violation
+from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels import gather, status
 from ottla.kernels.judge import judge
@@ -160,7 +161,14 @@ class Decoder:
         """Give the chunks that become full; the rest stays until the next window or `flush`."""
         self.broken = []
         payloads = self.payloads = allocate_payloads(batches.position.size, self.allocate)
-        compressed, broken = judge(region.data, region.position, batches, payloads, self.check_crcs)
+        compressed, broken = judge(
+            region.data,
+            region.position,
+            batches,
+            payloads,
+            self.check_crcs,
+            self.max_batch_bytes,
+        )
         self.cursor[gather.BROKEN] = broken
         if compressed == 0:
             yield from self._gather(region, batches, payloads, {}, 0)
@@ -217,7 +225,8 @@ class Decoder:
                     region, batches, payloads, failures, origin, slice(first, reached)
                 )
             taken = slice(first, reached + (outcome == status.CHUNK_FULL))
-            self.pieces.append((take_batches(batches, taken), payloads.rows[taken].copy()))
+            if payloads.rows[taken].any():
+                self.pieces.append((take_batches(batches, taken), payloads.rows[taken].copy()))
             first = reached
             if outcome == status.CHUNK_FULL:
                 payloads.rows[taken] = 0
@@ -341,7 +350,12 @@ def describe(
     elif code == status.HEADER_INCOMPLETE:
         found, expected = str(batches.size[row]), f"at least {BATCH_OVERHEAD}"
     elif code in (status.CODEC_UNKNOWN, status.CODEC_NOT_ALLOWED):
-        found, expected = str(batches.attributes[row] & 7), "0 to 4"
+        found, expected = (
+            str(batches.attributes[row] & 7),
+            f"0 to {4 if batches.magic[row] > 1 else 3}",
+        )
+    elif code == status.BATCH_TOO_LARGE and failure is None:
+        found = f"{batches.size[row]} bytes"
     elif failure is not None:
         detail = f"{detail}: {failure}"
     elif code == status.COUNT_NEGATIVE:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ottla.batch.attributes import Bools, codec_ids
 from ottla.batch.decode import Broken, Chunk, Decoder, describe
+from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.judge import judge
 from ottla.kernels.tables import Batches, Int64s, allocate_payloads, take_batches
 from ottla.region import Region
@@ -35,7 +36,7 @@ class Part:
 def read_headers(region: Region, batches: Batches, *, check_crcs: bool) -> Part:
     """Batches without their records; nothing is decompressed."""
     payloads = allocate_payloads(batches.position.size)
-    judge(region.data, region.position, batches, payloads, check_crcs)
+    judge(region.data, region.position, batches, payloads, check_crcs, INT32_MAX)
     broken = [
         describe(region, batches, payloads, row, None)
         for row in np.flatnonzero(payloads.status).tolist()

@@ -3,11 +3,13 @@
 import argparse
 import os
 import shlex
+import subprocess
 import sys
 from typing import Any, Final, NamedTuple
 
-from ottla.jobs.demo import DAMAGED, make_logs
+from ottla.jobs.demo import make_logs
 
+_WIDTH: Final = 170
 _QUERY: Final = """
     SELECT o.status, COUNT(*) AS orders, ROUND(SUM(o.amount), 2) AS amount
     FROM (SELECT from_json(CAST(value AS STRING), 'status STRING, amount DOUBLE') AS o FROM orders)
@@ -40,44 +42,44 @@ def run(arguments: argparse.Namespace) -> int:
     logs = os.path.join(arguments.out, "kafka-logs")
     _say(f"Making the logs of a small cluster in {logs}")
     make_logs(logs)
-    for step in _steps(logs):
+    for step in _steps(logs, arguments.out):
         _show(step)
     _query(logs, arguments.master)
     _say(f"The data stays in {logs}: try the commands yourself.")
     return 0
 
 
-def _steps(logs: str) -> list[Step]:
+def _steps(logs: str, out: str) -> list[Step]:
     order = os.path.join(logs, "orders-1", "00000000000000000000.log")
-    damaged = os.path.join(logs, DAMAGED, "00000000000000000000.log")
+    saved, tables = os.path.join(out, "salvaged"), os.path.join(out, "parquet")
+    text = ("--format", "text")
     return [
-        Step("What is there, from batch headers alone", ("ls", "--format", "text", logs)),
+        Step("What is there, from batch headers alone", ("ls", *text, logs)),
         Step(
             "A transaction that never ended, and the command that would end it",
-            ("transactions", "--format", "text", "--topic", "orders", logs),
+            ("transactions", *text, "--topic", "orders", logs),
         ),
         Step("One batch, byte by byte", ("inspect", order), 24),
         Step("Records as JSON lines", ("dump", "--format", "jsonl", "--max-messages", "3", order)),
+        Step("Every rule on every byte, on Spark", ("verify", *text, logs)),
         Step(
-            "A damaged segment: every bad batch is named, and reading goes on",
-            ("dump", "--format", "jsonl", "--no-records", damaged),
+            "What can be saved of the damaged partition, and what is lost",
+            ("salvage", *text, logs, saved, "--topic", "payments"),
         ),
+        Step("A topic as Parquet", ("export", logs, tables, "--topic", "orders")),
     ]
 
 
 def _show(step: Step) -> None:
     _say(step.about, step.words)
     # A process of its own, as the reader would run it: what it prints is what one gets.
-    import subprocess
-
     command = [sys.executable, "-m", "ottla.cli", *step.words]
     output = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     lines = (output.stdout + output.stderr).splitlines()
-    shown = [line for line in lines if '"type":"batch"' not in line] if len(lines) > 60 else lines
-    for line in shown[: step.lines]:
-        print(line[:160])
-    if len(shown) > step.lines:
-        print(f"... {len(shown) - step.lines} more lines")
+    for line in lines[: step.lines]:
+        print(line[:_WIDTH])
+    if len(lines) > step.lines:
+        print(f"... {len(lines) - step.lines} more lines")
 
 
 def _query(logs: str, master: str | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.errors import OptionError
 from ottla.format.attributes import ControlType
+from ottla.format.utf8 import java_utf8
 
 Fields = Mapping[str, Any]
 T = TypeVar("T")
@@ -115,7 +116,7 @@ class _Reader:
         size = self.varint() - 1
         if not 0 <= size <= MAX_STRING_SIZE:
             raise ControlRecordError(f"a string has a size of {size}")
-        return self.take(size).decode("utf-8", errors="replace")
+        return java_utf8(self.take(size))
 
     def uuid(self) -> str:
         return base64.urlsafe_b64encode(self.take(UUID_SIZE)).rstrip(b"=").decode("ascii")

@@ -4,7 +4,10 @@ Python's "replace" agrees except for what looks like a surrogate: Java replaces 
 bytes by one mark, Python by one each.
 """
 
+import codecs
+
 _MARK = "\ufffd"
+_ERRORS = "ottla-java-utf8"
 
 
 def java_utf8(data: bytes) -> str:
@@ -13,28 +16,20 @@ def java_utf8(data: bytes) -> str:
     >>> java_utf8(b"a\\xffb"), java_utf8(b"\\xed\\xa0\\x80")
     ('a\\ufffdb', '\\ufffd')
     """
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return _decode_broken(data)
+    return data.decode("utf-8", _ERRORS)
 
 
-def _decode_broken(data: bytes) -> str:
-    pieces = []
-    at = 0
-    while at < len(data):
-        try:
-            pieces.append(data[at:].decode())
-            break
-        except UnicodeDecodeError as error:
-            pieces.append(data[at : at + error.start].decode())
-            at += error.start
-            pieces.append(_MARK)
-            at += _malformed_size(data[at : at + 3], error.end - error.start)
-    return "".join(pieces)
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return _MARK, error.start + _malformed_size(error.object, error.start, error.end)
 
 
-def _malformed_size(start: bytes, size: int) -> int:
-    if len(start) > 1 and start[0] == 0xED and 0xA0 <= start[1] <= 0xBF:
-        return 3 if len(start) == 3 and 0x80 <= start[2] <= 0xBF else 2
-    return size
+def _malformed_size(data: bytes, start: int, end: int) -> int:
+    piece = data[start : start + 3]
+    if len(piece) > 1 and piece[0] == 0xED and 0xA0 <= piece[1] <= 0xBF:
+        return 3 if len(piece) == 3 and 0x80 <= piece[2] <= 0xBF else 2
+    return end - start
+
+
+codecs.register_error(_ERRORS, _replace)

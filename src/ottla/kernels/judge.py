@@ -5,6 +5,7 @@ from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels._jit import Bytes, inlined, kernel
 from ottla.kernels.records_legacy import locate_fields
 from ottla.kernels.status import (
+    BATCH_TOO_LARGE,
     CODEC_NOT_ALLOWED,
     CODEC_UNKNOWN,
     CRC_MISMATCH,
@@ -19,10 +20,12 @@ _ZSTD = int(Codec.ZSTD)
 
 
 @inlined
-def judge_header(batches: Batches, row: int, check_crcs: bool) -> int:
-    """What is wrong with a batch before its records are looked at."""
+def judge_header(batches: Batches, row: int, check_crcs: bool, most: int) -> int:
+    """What is wrong with a batch before its records are looked at; `most` bytes are accepted."""
     if batches.magic[row] == 2 and batches.size[row] < BATCH_OVERHEAD:
         return HEADER_INCOMPLETE
+    if batches.size[row] > most:
+        return BATCH_TOO_LARGE
     if check_crcs and batches.crc[row] != batches.computed_crc[row]:
         return CRC_MISMATCH
     codec = batches.attributes[row] & CODEC_MASK
@@ -35,7 +38,7 @@ def judge_header(batches: Batches, row: int, check_crcs: bool) -> int:
 
 @kernel
 def judge(
-    data: Bytes, origin: int, batches: Batches, payloads: Payloads, check_crcs: bool
+    data: Bytes, origin: int, batches: Batches, payloads: Payloads, check_crcs: bool, most: int
 ) -> tuple[int, int]:
     """Fill status, payload and codec of every batch; count the compressed and the broken ones.
 
@@ -46,7 +49,7 @@ def judge(
     for row in range(batches.position.size):
         at = batches.position[row] - origin
         end = at + batches.size[row]
-        status = judge_header(batches, row, check_crcs)
+        status = judge_header(batches, row, check_crcs, most)
         codec = batches.attributes[row] & CODEC_MASK
         payloads.stop[row] = end
         if batches.magic[row] == 2:

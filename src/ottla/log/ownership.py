@@ -16,7 +16,7 @@ _FLOCK: Final = struct.Struct("@hhqqi")  # struct flock of Linux: type, whence, 
 
 def may_be_owned(log: str) -> bool:
     """Whether a broker may be writing to a segment file `LOG_DIR/TOPIC-PARTITION/SEGMENT.log`."""
-    lock = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(log))), _LOCK_FILE)
+    lock = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(log))), _LOCK_FILE)
     if not os.path.exists(lock):
         return False
     if not sys.platform.startswith("linux") or not os.access(lock, os.R_OK):

@@ -30,10 +30,18 @@ from ottla.format.sentinels import MAX_SEQUENCE
 from ottla.kernels import status
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.scan import scan
-from ottla.kernels.tables import Batches, allocate_batches, take_batches
+from ottla.kernels.tables import Batches, Int64s, allocate_batches, take_batches
 from ottla.log.buffer import WINDOW_BYTES, Buffer
 from ottla.region import Region
-from ottla.storage import File, Path, is_remote, local_path, open_file, open_output
+from ottla.storage import (
+    File,
+    Path,
+    is_remote,
+    local_path,
+    open_file,
+    open_output,
+    sync_directory,
+)
 
 PRODUCER_BATCH_BYTES: Final = 16384  # the default of a producer's batch.size
 _TABLE_ROWS: Final = 1 << 10  # to begin with; the next window gets twice what the last one held
@@ -197,6 +205,8 @@ def read_records(
     decoder = Decoder(wanted, max_batch_bytes=max_batch_bytes, allocate=allocate_from_pool)
     for window in read_windows(file, max_batch_bytes=max_batch_bytes):
         for chunk in decoder.decode(window.region, window.batches):
+            if decoder.broken and mode is Mode.FAILFAST:
+                break  # the chunk may hold what is behind the damage
             yield _finish(records_to_arrow(chunk, columns), mode)
         violations = [broken.violation for broken in decoder.broken]
         if window.violation is not None and window.violation.rule.severity is Severity.ERROR:
@@ -258,8 +268,9 @@ def write_segment(
     staged = f"{target}.{uuid.uuid4().hex}.tmp"
     try:
         with open_output(staged) as out:
-            size = _write_batches(batches, out, new_batch, batch_bytes)
+            size = _write_batches(batches, out, target, new_batch, batch_bytes)
         os.link(staged, target)  # unlike a rename, this never replaces
+        sync_directory(os.path.dirname(target) or ".")
     finally:
         if os.path.exists(staged):
             os.unlink(staged)
@@ -267,19 +278,22 @@ def write_segment(
 
 
 def _write_batches(
-    batches: Iterable[pa.RecordBatch], out: Any, new_batch: NewBatch, batch_bytes: int
+    batches: Iterable[pa.RecordBatch], out: Any, path: str, new_batch: NewBatch, batch_bytes: int
 ) -> int:
     size = 0
     following = new_batch
     next_offset = new_batch.base_offset or 0
+    last_offset: int | None = None
     for batch in batches:
         if batch.num_rows == 0:
             continue
         records = records_from_arrow(batch, first_offset=next_offset)
+        _require_rising(records.offset, last_offset, path)
         encoded = encode_batches(records, split(records, following, batch_bytes), following)
         out.write(encoded.data)
         size += encoded.data.size
-        next_offset = int(encoded.batches.last_offset[-1]) + 1
+        last_offset = int(encoded.batches.last_offset[-1])
+        next_offset = last_offset + 1
         sequence = int(last_sequences(encoded.batches)[-1])
         following = replace(
             following,
@@ -287,3 +301,14 @@ def _write_batches(
             base_sequence=-1 if sequence < 0 else (sequence + 1) % (MAX_SEQUENCE + 1),
         )
     return size
+
+
+def _require_rising(offsets: Int64s, last: int | None, path: str) -> None:
+    """Offsets rise within a segment, whatever batches the records are cut into."""
+    before = offsets[0] - 1 if last is None else last
+    falling = np.flatnonzero(np.diff(offsets, prepend=before) <= 0)
+    if falling.size:
+        row = int(falling[0])
+        detail = f"an offset is not above the one before it (row {row})"
+        offset = int(offsets[row])
+        raise CorruptLogError(Violation(Rule.RECORD_OFFSETS_RISE, detail, path, 0, offset=offset))
