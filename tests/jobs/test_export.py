@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -103,6 +104,29 @@ def test_two_kinds_of_files_are_not_mixed(tmp_path: Path, topic: list[Written]) 
     export(tmp_path)
     with pytest.raises(OptionError, match="another OUT"):
         export(tmp_path, ExportOptions(value_as=ValueAs.UTF8))
+
+
+def test_two_beginnings_are_not_mixed(tmp_path: Path, topic: list[Written]) -> None:
+    export(tmp_path, start=Moment(offset=200))
+    before = tree(tmp_path / "out")
+    with pytest.raises(OptionError, match="from is 200, not None"):
+        export(tmp_path)
+    export(tmp_path, start=Moment(offset=200))
+    assert tree(tmp_path / "out") == before
+
+
+def test_files_without_an_account_are_not_added_to(tmp_path: Path, topic: list[Written]) -> None:
+    export(tmp_path)
+    shutil.rmtree(tmp_path / "out.ottla")
+    with pytest.raises(OptionError, match="no account of it"):
+        export(tmp_path)
+
+
+def test_another_spelling_of_out_is_the_same_out(tmp_path: Path, topic: list[Written]) -> None:
+    export(tmp_path, ExportOptions(split_bytes=700))
+    selection = Selection((str(tmp_path / "logs"),))
+    run_plainly(plan_export(selection, f"{tmp_path}/out//", ExportOptions()))
+    assert query(tmp_path, COLUMNS) == expected(topic)
 
 
 def values_topic(folder: Path, values: list[bytes | None]) -> None:

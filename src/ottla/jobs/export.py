@@ -8,7 +8,7 @@ import base64
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -73,10 +73,6 @@ class ExportOptions:
     row_group_bytes: int = ROW_GROUP_BYTES
     level: int = 1
 
-    def form(self) -> dict[str, str]:
-        """What all files below one OUT must have in common."""
-        return {"format": str(self.format), "valueAs": str(self.value_as)}
-
 
 @dataclass(frozen=True, slots=True)
 class ExportPart:
@@ -95,7 +91,8 @@ def plan_export(selection: Selection, out: str, options: ExportOptions) -> Outpu
     """Export what is chosen, as far as it is not in OUT already."""
     logs = choose_logs(selection, with_internal=False)
     publish_committed(out, selection.storage)
-    _check_form(out, options, selection.storage)
+    form = _form(selection, options)
+    _check_form(out, form, selection.storage)
     done = exported_offsets(out, selection.storage)
     parts = {}
     for log in logs:
@@ -112,7 +109,7 @@ def plan_export(selection: Selection, out: str, options: ExportOptions) -> Outpu
             "selection": selection,
             "options": options,
             "after": json.dumps(after),
-            **options.form(),
+            **form,
         },
         storage=selection.storage,
         parts=parts,
@@ -146,28 +143,58 @@ def exported_offsets(out: str, storage: StorageOptions) -> dict[TopicPartition, 
         return {}
     done: dict[TopicPartition, int] = {}
     for entry in list_files(out, storage):
-        found = _FILE.fullmatch(entry.path[len(out.rstrip("/")) + 1 :])
+        # By the end of its path: in front of it a listing may spell OUT otherwise (s3a, //).
+        found = _FILE.fullmatch("/".join(entry.path.split("/")[-3:]))
         if found:
             name = TopicPartition(found[1], int(found[2]))
             done[name] = max(done.get(name, -1), int(found[3]))
     return done
 
 
-def _check_form(out: str, options: ExportOptions, storage: StorageOptions) -> None:
-    """Refuse to mix two kinds of files under one OUT: no reader could read them together."""
-    journal = journal_folder(out)
-    if not exists(journal, storage) or not exported_offsets(out, storage):
+def _form(selection: Selection, options: ExportOptions) -> dict[str, str | None]:
+    """What all exports to one OUT must have in common.
+
+    No reader could read two kinds of files together; and only with one beginning for all is
+    everything between it and the last offset in OUT there.
+    """
+    start = selection.start
+    return {
+        "format": str(options.format),
+        "valueAs": str(options.value_as),
+        "from": str(start) if start else None,
+    }
+
+
+def _check_form(out: str, form: Mapping[str, str | None], storage: StorageOptions) -> None:
+    if not exported_offsets(out, storage):
         return
-    for entry in list_files(journal, storage):
-        if posixpath.basename(entry.path) != "account.json":
-            continue
-        before = json.loads(read_bytes(entry, storage))["options"]
-        form = {name: before.get(name) for name in options.form()}
-        if form != options.form():
+    forms = _earlier_forms(out, list(form), storage)
+    if not forms:
+        raise OptionError(
+            f"{out} holds an export, but {journal_folder(out)} has no account of it:"
+            " choose another OUT"
+        )
+    for before in forms:
+        wrong = [name for name in form if form[name] != before[name]]
+        if wrong:
+            told = ", ".join(f"{name} is {before[name]}, not {form[name]}" for name in wrong)
             raise OptionError(
-                f"{out} holds an export as {form['format']} with values as {form['valueAs']}:"
-                " go on with that, or choose another OUT"
+                f"{out} holds another export ({told}): go on with that, or choose another OUT"
             )
+
+
+def _earlier_forms(
+    out: str, names: Sequence[str], storage: StorageOptions
+) -> list[dict[str, str | None]]:
+    journal = journal_folder(out)
+    if not exists(journal, storage):
+        return []
+    accounts = [
+        json.loads(read_bytes(entry, storage))
+        for entry in list_files(journal, storage)
+        if posixpath.basename(entry.path) == "account.json"
+    ]
+    return [{name: account["options"].get(name) for name in names} for account in accounts]
 
 
 def export_part(job: Job, part: ExportPart) -> FinishedPartition:

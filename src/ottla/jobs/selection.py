@@ -29,6 +29,9 @@ class Moment:
     offset: int | None = None
     timestamp: int | None = None
 
+    def __str__(self) -> str:
+        return str(self.offset) if self.timestamp is None else f"@{self.timestamp}"
+
 
 def parse_moment(text: str) -> Moment:
     """
