@@ -10,6 +10,7 @@ from ottla.batch.attributes import timestamp_types
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Broken, Chunk, Decoder, describe
 from ottla.errors import Rule, Stage, Violation
 from ottla.format.attributes import TimestampType
+from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.gather import CONTROL
 from ottla.kernels.judge import judge
 from ottla.kernels.producers import Markers
@@ -152,7 +153,8 @@ def see_window(window: Window, decoder: Decoder | None) -> Seen:
 def _judge_headers(window: Window) -> list[Broken]:
     batches = window.batches
     payloads = allocate_payloads(batches.position.size)
-    judge(window.region.data, window.region.position, batches, payloads, True)
+    # Whether records would be too many to hold is for those who open them.
+    judge(window.region.data, window.region.position, batches, payloads, True, INT32_MAX)
     rows = np.flatnonzero(payloads.status).tolist()
     return [describe(window.region, batches, payloads, row, None) for row in rows]
 
