@@ -350,10 +350,8 @@ def describe(
     elif code == status.HEADER_INCOMPLETE:
         found, expected = str(batches.size[row]), f"at least {BATCH_OVERHEAD}"
     elif code in (status.CODEC_UNKNOWN, status.CODEC_NOT_ALLOWED):
-        found, expected = (
-            str(batches.attributes[row] & 7),
-            f"0 to {4 if batches.magic[row] > 1 else 3}",
-        )
+        largest = Codec.ZSTD if batches.magic[row] == 2 else Codec.LZ4
+        found, expected = str(batches.attributes[row] & 7), f"0 to {largest.value}"
     elif code == status.BATCH_TOO_LARGE and failure is None:
         found = f"{batches.size[row]} bytes"
     elif failure is not None:
