@@ -181,6 +181,34 @@ def test_lines_hold_json_values_as_such(tmp_path: Path) -> None:
     assert "valueRaw" not in found[3]
 
 
+JSON_TEXTS = {
+    "beyond-a-double": "1e400",
+    "repeated-keys": '{"a":1,"a":2}',
+    "many-decimals": "0.10000000000000000000000001",
+    "many-digits": "9" * 5000,
+    "lone-surrogate": r'"\ud800"',
+    "escaped-line-break": r'{"a": "b\nc"}',
+}
+
+
+@pytest.mark.parametrize("text", JSON_TEXTS.values(), ids=JSON_TEXTS)
+def test_lines_hold_json_as_it_was_written(tmp_path: Path, text: str) -> None:
+    values_topic(tmp_path, [text.encode()])
+    export(tmp_path, ExportOptions(format=FileFormat.JSONL, value_as=ValueAs.JSON))
+    (path,) = (tmp_path / "out").rglob("*.jsonl")
+    assert path.read_text() == (
+        f'{{"key":null,"value":{text},"offset":0,"timestamp":1000,"timestampType":0,"headers":[]}}\n'
+    )
+
+
+def test_json_of_many_lines_becomes_one(tmp_path: Path) -> None:
+    values_topic(tmp_path, [b'{\r\n  "a": 1\n}'])
+    export(tmp_path, ExportOptions(format=FileFormat.JSONL, value_as=ValueAs.JSON))
+    (path,) = (tmp_path / "out").rglob("*.jsonl")
+    (line,) = path.read_bytes().splitlines()
+    assert json.loads(line)["value"] == {"a": 1}
+
+
 def test_a_broken_batch_stops_the_export_or_is_counted(
     tmp_path: Path, topic: list[Written]
 ) -> None:

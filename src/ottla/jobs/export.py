@@ -305,7 +305,8 @@ def _text(value: bytes | None) -> str | None:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text, parse_constant=_refuse_constant)
+        # Numbers stay texts: Python refuses to convert those of many digits.
+        json.loads(text, parse_constant=_refuse_constant, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
         return False
     return True
@@ -358,9 +359,7 @@ class _JsonLines:
         self.options = options
 
     def write(self, records: pa.RecordBatch) -> None:
-        texts = replace(self.options, value_as=ValueAs.UTF8)
-        chosen = self.options if self.options.value_as is ValueAs.BINARY else texts
-        rows = to_export(records, chosen).to_pylist()
+        rows = to_export(records, self.options).to_pylist()
         for row, timestamp in zip(rows, records.column("timestamp").to_pylist(), strict=True):
             row["timestamp"] = timestamp
         self.stream.write("".join(f"{self._line(row)}\n" for row in rows).encode())
@@ -370,19 +369,23 @@ class _JsonLines:
         row["headers"] = [[each["key"], _base64(each["value"])] for each in row["headers"]]
         if self.options.value_as is ValueAs.BINARY:
             row["value"] = _base64(row["value"])
+        elif row["valueRaw"] is None:
+            del row["valueRaw"]
         else:
-            raw, text = row.pop("valueRaw"), row["value"]
-            if self.options.value_as is ValueAs.JSON and text is not None:
-                if _is_json(text):
-                    row["value"] = json.loads(text)
-                else:
-                    raw, row["value"] = text.encode(), None
-            if raw is not None:
-                row["valueRaw"] = _base64(raw)
-        return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+            row["valueRaw"] = _base64(row["valueRaw"])
+        texts = {name: _json_text(value) for name, value in row.items()}
+        if self.options.value_as is ValueAs.JSON and row["value"] is not None:
+            # As it was written, since a parsed number may be another. Only between the tokens of
+            # JSON can there be line breaks.
+            texts["value"] = row["value"].replace("\n", " ").replace("\r", " ")
+        return "{" + ",".join(f'"{name}":{text}' for name, text in texts.items()) + "}"
 
     def close(self) -> None:
         return
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _base64(data: bytes | None) -> str | None:
