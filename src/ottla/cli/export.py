@@ -28,7 +28,14 @@ def add_parser(subparsers: Any, summary: str) -> None:
     add_selection(parser)
     add_out(parser)
     add_range(parser)
-    parser.add_argument("--format", choices=[*FileFormat], type=FileFormat, default="parquet")
+    parser.add_argument(
+        "--format",
+        choices=[*FileFormat],
+        type=FileFormat,
+        default=FileFormat.PARQUET,
+        help="of the files, unlike in other commands (default: %(default)s);"
+        " the account is text on a terminal, jsonl otherwise",
+    )
     parser.add_argument(
         "--value-as",
         choices=[*ValueAs],
@@ -51,7 +58,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Export; 1 if batches were left out."""
     options = ExportOptions(
-        format=FileFormat(arguments.format),
+        format=arguments.format,
         value_as=arguments.value_as,
         mode=arguments.mode,
         split_bytes=arguments.split_bytes,
