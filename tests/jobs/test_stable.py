@@ -92,3 +92,30 @@ def test_logs_without_indexes_are_read_whole(tmp_path: Path) -> None:
             path.unlink()
     (tmp_path / "t-0" / f"{3:020d}.snapshot").write_bytes(snapshot((7, 2)))
     assert answer(_read(tmp_path / "t-0")) == ([(1, 2)], 3)
+
+
+def test_an_abort_after_the_snapshot_is_found_without_its_transaction_index(tmp_path: Path) -> None:
+    """Producer 2 began before the snapshot, producer 3 after it; both abort in the tail."""
+    folder = tmp_path / "t-0"
+    partition(folder)
+    tail = Segment(3)
+    tail.append(data(3, 3), 3, 1000)
+    tail.append(marker(4, 2, ABORT, 9), 4, 1000)
+    tail.append(marker(5, 3, ABORT, 9), 5, 1000)
+    tail.write(folder, indexes=True)
+    (folder / f"{3:020d}.snapshot").write_bytes(snapshot((1, -1), (2, 1)))
+    assert answer(_read(folder)) == ([(1, 2), (2, 4), (3, 5)], 6)
+    stable = find_stable(_read(folder), None, DEFAULT_OPTIONS)
+    assert stable.aborted["first_offset"].tolist() == [0, 1, 3]
+
+
+def test_an_abort_that_index_and_log_know_is_named_once(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    partition(folder)
+    tail = Segment(3)
+    tail.append(data(3, 3), 3, 1000)
+    tail.append(marker(4, 2, ABORT, 9), 4, 1000)
+    tail.aborts += struct.pack(">hqqqq", 0, 2, 1, 4, 3)
+    tail.write(folder, indexes=True)
+    (folder / f"{3:020d}.snapshot").write_bytes(snapshot((1, -1), (2, 1)))
+    assert answer(_read(folder)) == ([(1, 2), (2, 4)], 3)

@@ -5,12 +5,12 @@ snapshot and what was written after it. Where these files are missing or broken,
 whole partition finds both, which costs a read of all its bytes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ottla.errors import CorruptLogError
-from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels.tables import take_batches
 from ottla.log.index_file import Entries
 from ottla.log.names import FileState, Kind
@@ -23,6 +23,7 @@ from ottla.log.transaction_index import (
     read_transaction_index,
 )
 from ottla.object_store import StorageOptions
+from ottla.rules.snapshots import from_snapshot
 from ottla.rules.transactions import Transactions, read_markers
 from ottla.storage import open_file, read_bytes
 
@@ -39,27 +40,21 @@ def find_stable(
     partition: Partition, high_watermark: int | None, storage: StorageOptions
 ) -> Stable:
     """From the files beside the log if all of them check out, else from the log."""
-    aborted = _read_indexes(partition, storage)
-    snapshot = _newest_snapshot(partition, storage) if aborted is not None else None
-    if aborted is None or snapshot is None:
-        transactions = _fold(partition.segments, storage)
+    indexed = _read_indexes(partition, storage)
+    started = _from_newest_snapshot(partition, storage) if indexed is not None else None
+    if indexed is None or started is None:
+        first = partition.segments[0].base_offset if partition.segments else 0
+        transactions = _fold(Transactions(end_offset=first), partition.segments, storage)
         return Stable(transactions.aborted(), transactions.last_stable_offset(high_watermark))
-    offset, opened = snapshot
-    tail = _fold(
-        [segment for segment in partition.segments if segment.base_offset >= offset], storage
-    )
-    completed = tail.completed()
-    decided = completed.last_offset < (
-        tail.end_offset if high_watermark is None else high_watermark
-    )
-    ended = set(completed.producer_id[decided].tolist())
-    still_open = [first for producer, first in opened.items() if producer not in ended]
-    stable = tail.last_stable_offset(high_watermark)
-    return Stable(aborted, min([stable, *still_open]))
+    after = [segment for segment in partition.segments if segment.base_offset >= started.end_offset]
+    tail = _fold(started, after, storage)
+    return Stable(_unite(indexed, tail.aborted()), tail.last_stable_offset(high_watermark))
 
 
-def _fold(segments: list[Segment] | tuple[Segment, ...], storage: StorageOptions) -> Transactions:
-    transactions = Transactions(end_offset=segments[0].base_offset if segments else 0)
+def _fold(
+    transactions: Transactions, segments: Sequence[Segment], storage: StorageOptions
+) -> Transactions:
+    """Add what segments hold; a batch with a wrong CRC opens and ends nothing."""
     for segment in segments:
         with open_file(segment.log, storage) as file:
             for window in read_windows(file):
@@ -67,6 +62,17 @@ def _fold(segments: list[Segment] | tuple[Segment, ...], storage: StorageOptions
                 batches = take_batches(window.batches, intact)
                 transactions.add(batches, read_markers(window.region, batches))
     return transactions
+
+
+def _unite(indexed: Entries, found: Entries) -> Entries:
+    """What either names; a transaction is known by where its marker is.
+
+    The index of the active segment may be missing: a copy taken while the broker ran, or a crash
+    before the file was flushed. The log itself may be damaged where the index is not.
+    """
+    unknown = ~np.isin(found["last_offset"], indexed["last_offset"])
+    both = np.concatenate([indexed, found[unknown]])
+    return both[np.argsort(both["last_offset"], kind="stable")]
 
 
 def _read_indexes(partition: Partition, storage: StorageOptions) -> Entries | None:
@@ -86,10 +92,8 @@ def _read_indexes(partition: Partition, storage: StorageOptions) -> Entries | No
     return np.concatenate(tables)
 
 
-def _newest_snapshot(
-    partition: Partition, storage: StorageOptions
-) -> tuple[int, dict[int, int]] | None:
-    """The newest snapshot at the start of a segment, and the open transactions it knows."""
+def _from_newest_snapshot(partition: Partition, storage: StorageOptions) -> Transactions | None:
+    """What was open at the newest readable snapshot that was taken at the start of a segment."""
     bases = {segment.base_offset for segment in partition.segments}
     candidates = [
         (name.offset, entry)
@@ -103,7 +107,5 @@ def _newest_snapshot(
             producers = read_producer_snapshot(read_bytes(entry, storage), entry.path)
         except CorruptLogError:
             continue
-        opened = producers["current_transaction_first_offset"]
-        rows = np.flatnonzero(opened != NO_OFFSET)
-        return offset, {int(producers["producer_id"][row]): int(opened[row]) for row in rows}
+        return Transactions(from_snapshot(producers), offset)
     return None
