@@ -103,6 +103,15 @@ def test_a_replica_takes_what_its_leader_has(
     assert rows[-1]["nextOffset"] == 509
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_clients_no_longer_write_old_formats(
+    partition: Path, capfdbinary: pytest.CaptureFixture[bytes], magic: int
+) -> None:
+    segment = builders.message(Row(0, NOW, b"k", b"v"), magic=magic)
+    code, rows = dry_run(segment, partition, capfdbinary)
+    assert (code, rows[0]["verdict"], rows[0]["rule"]) == (1, "refused", "append-magic")
+
+
 def test_nothing_is_written_so_it_must_be_said(
     partition: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,14 +2,14 @@
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from ottla.batch.attributes import codec_ids
 from ottla.cli.output import Format, add_format, flush, json_line, write
-from ottla.errors import CorruptLogError, OptionError, Severity
+from ottla.errors import CorruptLogError, OptionError, Rule, Severity, Violation
 from ottla.format.attributes import CODEC_NAMES, Codec, TimestampType
 from ottla.jobs.transactions import read_transactions
 from ottla.kernels.tables import Batches, take_batches
@@ -19,7 +19,7 @@ from ottla.log.partition import Partition, find_partitions
 from ottla.log.segment import read_windows
 from ottla.region import Region, padded
 from ottla.rules.append import Accepted, append
-from ottla.rules.append_checks import AppendPolicy
+from ottla.rules.append_checks import AppendPolicy, check_request
 from ottla.rules.producer import Duplicate, Origin, ProducerState, Refusal
 from ottla.rules.producer import append as append_producers
 from ottla.rules.transactions import read_markers
@@ -175,14 +175,13 @@ def _judge(
         "magic": int(batches.magic[0]),
         "codec": CODEC_NAMES.get(int(codec_ids(batches)[0])),
     }
+    # Brokers of 4.x take produce requests from version 3 on (KIP-896).
+    wrong = list(check_request(region, batches)) if origin is Origin.CLIENT else []
+    if wrong:
+        return about | _violated(wrong[0].rule, wrong), next_offset
     done = append(region, batches, next_offset=next_offset, now=now, origin=origin, policy=policy)
     if not isinstance(done, Accepted):
-        violations = [each.as_row() for each in done.violations]
-        return about | {
-            "verdict": "refused",
-            "rule": str(done.rule),
-            "violations": violations,
-        }, next_offset
+        return about | _violated(done.rule, done.violations), next_offset
     stored = Region(padded(done.data.tobytes()), done.data.size, region.path, 0)
     stopped = append_producers(
         state, done.batches, read_markers(stored, done.batches), origin
@@ -194,6 +193,11 @@ def _judge(
         offsets = {"firstOffset": seen.first_offset, "lastOffset": seen.last_offset}
         return about | {"verdict": "duplicate", **offsets}, next_offset
     return about | {"verdict": "accepted", **_stored(done)}, done.last_offset + 1
+
+
+def _violated(rule: Rule, violations: Sequence[Violation]) -> Row:
+    rows = [each.as_row() for each in violations]
+    return {"verdict": "refused", "rule": str(rule), "violations": rows}
 
 
 def _refusal(refusal: Refusal) -> Row:
