@@ -129,3 +129,13 @@ def test_text_says_the_same(partition: Path, capfdbinary: pytest.CaptureFixture[
     assert "accepted at offsets 13 to 14, in-place" in text
     assert "refused: append-control: clients do not write control batches" in text
     assert "1 accepted, 0 duplicate, 1 refused; the log would end at offset 15" in text
+
+
+def test_a_name_that_is_no_utf_8_is_escaped(
+    partition: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = f"{partition.parent}/\udcff.log"
+    Path(path).write_bytes(data_batch(500, timestamp=NOW))
+    arguments = ["append", path, "--to", str(partition), "--dry-run", "--format", "text"]
+    assert main([*arguments, "--now", str(NOW)]) == 0
+    assert rb"/\udcff.log @ 0: accepted" in capfdbinary.readouterr().out

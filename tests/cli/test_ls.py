@@ -117,3 +117,12 @@ def test_text_has_a_line_for_each(tmp_path: Path, capfd: pytest.CaptureFixture[s
 
 def test_nothing_there_is_wrong_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["ls", str(tmp_path / "nothing")]) == 2
+
+
+def test_a_name_that_is_no_utf_8_is_escaped(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    put(tmp_path, {"\udcff/00000000000000000000.log": batch([Row(0)])})
+    log = tmp_path / "\udcff" / "00000000000000000000.log"
+    main(["ls", str(log), "--format", "text"])
+    assert rb"/\udcff" in capfdbinary.readouterr().out

@@ -137,3 +137,13 @@ def test_text_names_the_partition_and_the_command(
     assert "HANGING   producer 2 epoch 0  from offset 3" in text
     assert "1970-01-01 00:20:00 (1:20:00 ago)" in text
     assert "--start-offset 3\n" in text
+
+
+def test_a_name_that_is_no_utf_8_is_escaped(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    log = tmp_path / "\udcff" / "00000000000000000000.log"
+    log.parent.mkdir()
+    log.write_bytes(data_batch(0))
+    assert main(["transactions", str(log), "--format", "text"]) == 0
+    assert rb"/\udcff" in capfdbinary.readouterr().out

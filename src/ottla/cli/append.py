@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ottla.batch.attributes import codec_ids
-from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.errors import CorruptLogError, OptionError, Rule, Severity, Violation
 from ottla.format.attributes import CODEC_NAMES, Codec, TimestampType
 from ottla.jobs.transactions import read_transactions
@@ -229,7 +229,10 @@ def _stored(done: Accepted) -> Row:
 
 
 def _print(row: Row, form: Format) -> None:
-    write(json_line(row) if form is Format.JSONL else _text(row).encode())
+    if form is Format.JSONL:
+        write(json_line(row))
+    else:
+        write_text(_text(row))
 
 
 def _text(row: Row) -> str:

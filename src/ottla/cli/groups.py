@@ -3,15 +3,19 @@
 import argparse
 import csv
 import sys
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow.compute as pc
-from rich.console import Console
-from rich.table import Table
 
-from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.cli.output import (
+    Format,
+    add_format,
+    flush,
+    json_line,
+    print_table,
+    time_text,
+    write,
+)
 from ottla.internal.views import VIEWS
 from ottla.jobs.internal_topics import Contents, find_internal_topic, read_current
 from ottla.jobs.positions import find_log_end
@@ -19,8 +23,6 @@ from ottla.log.partition import find_partitions
 from ottla.object_store import DEFAULT_OPTIONS
 
 Row = dict[str, Any]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def add_parser(subparsers: Any, summary: str) -> None:
@@ -145,29 +147,3 @@ def _print_states(rows: list[Row], style: Format) -> None:
             for row in rows
         ),
     )
-
-
-def print_table(titles: tuple[str, ...], rows: Iterator[list[Any]]) -> None:
-    """A table as wide as it must be: to a file nothing is cut off."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*("-" if cell is None else str(cell) for cell in row))
-    width = None if sys.stdout.isatty() else 1 << 12
-    Console(file=sys.stdout, width=width, markup=False, highlight=False).print(table)
-
-
-def time_text(timestamp: int | None) -> str | None:
-    """A time in UTC; one that no calendar has stays a number.
-
-    >>> time_text(0), time_text(-1)
-    ('1970-01-01T00:00:00.000Z', None)
-    """
-    if timestamp is None or timestamp < 0:
-        return None
-    try:
-        time = _EPOCH + timedelta(milliseconds=timestamp)
-    except OverflowError:
-        return str(timestamp)
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

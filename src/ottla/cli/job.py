@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ottla.cli.groups import print_table
-from ottla.cli.output import Format, flush, json_line, write
+from ottla.cli.output import Format, flush, json_line, print_table, write
 from ottla.jobs.account import Row
 from ottla.jobs.output import OutputJob
 from ottla.jobs.selection import Selection, parse_moment

@@ -5,8 +5,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ottla.cli.groups import print_table, time_text
-from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.cli.output import (
+    Format,
+    add_format,
+    flush,
+    json_line,
+    print_table,
+    time_text,
+    write,
+)
 from ottla.errors import Severity, Violation
 from ottla.log.partition import Partition, Segment, read_log_directories
 from ottla.log.summary import Summary, combine, problems_beside, strangers, summarize

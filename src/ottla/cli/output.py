@@ -3,8 +3,12 @@
 import argparse
 import json
 import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Format(StrEnum):
@@ -37,13 +41,57 @@ def json_text(value: Any) -> str:
 
 
 def json_line(value: Any) -> bytes:
-    """One line of JSON; what is not Unicode in a file's name is escaped."""
-    return (json_text(value) + "\n").encode("utf-8", "backslashreplace")
+    """One line of JSON."""
+    return _encoded(json_text(value) + "\n")
+
+
+def _encoded(text: str) -> bytes:
+    """What is not Unicode in a file's name is escaped."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def write(data: bytes | memoryview) -> None:
     """Put bytes on stdout."""
     sys.stdout.buffer.write(data)
+
+
+def write_text(text: str) -> None:
+    """Put text on stdout, whatever is in it."""
+    write(_encoded(text))
+
+
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table as wide as it must be: to a file nothing is cut off."""
+    # Imported here: most commands print no table and need not wait for it.
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+    width = None if sys.stdout.isatty() else 1 << 12
+    console = Console(file=sys.stdout, width=width, markup=False, highlight=False)
+    with console.capture() as printed:
+        console.print(table)
+    write_text(printed.get())
+    flush()
+
+
+def time_text(timestamp: int | None) -> str | None:
+    """A time in UTC; one that no calendar has stays a number.
+
+    >>> time_text(0), time_text(-1)
+    ('1970-01-01T00:00:00.000Z', None)
+    """
+    if timestamp is None or timestamp < 0:
+        return None
+    try:
+        time = _EPOCH + timedelta(milliseconds=timestamp)
+    except OverflowError:
+        return str(timestamp)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def flush() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from ottla.cli.groups import print_table, report_problems
-from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.cli.groups import report_problems
+from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.internal.views import VIEWS
 from ottla.jobs.internal_topics import find_internal_topic, read_current
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.errors import Severity, Violation
 from ottla.format.attributes import ControlType
 from ottla.format.sentinels import NO_OFFSET
@@ -67,8 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
     hanging = 0
     for row in _rows(arguments, now, problems):
         hanging += row["type"] == "partition" and row["hanging"] > 0
-        text = _text(row) if arguments.format is Format.TEXT else None
-        write(json_line(row) if text is None else text.encode())
+        if arguments.format is Format.JSONL:
+            write(json_line(row))
+        else:
+            write_text(_text(row))
     flush()
     if not arguments.quiet:
         for problem in problems:

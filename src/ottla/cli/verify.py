@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ottla.cli.job import add_run, add_selection, print_account, selection_of, session
-from ottla.cli.output import Format, add_format, flush, json_line, write
+from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.errors import OptionError, Severity, Violation
 from ottla.jobs.selection import Selection, choose_partitions
 from ottla.jobs.verify import VERDICT_SCHEMA, VerifyOptions
@@ -91,7 +91,7 @@ def _print(rows: Iterable[Row], style: Format) -> None:
         if style is Format.JSONL:
             write(json_line({"type": "violation", **row}))
         else:
-            write(f"{_text(row)}\n".encode(errors="backslashreplace"))
+            write_text(f"{_text(row)}\n")
     flush()
 
 
