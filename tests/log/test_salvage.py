@@ -135,6 +135,28 @@ def test_a_batch_in_a_broken_record_is_not_taken_for_one_of_the_log(
     assert Rule.BATCH_IN_ORDER in rules(plan)
 
 
+WINDOW = 2 << 20  # what is read at once
+
+
+def fill_to(position: int, offset: int) -> bytes:
+    """A batch of one record that ends exactly at the position."""
+    overhead = len(builders.batch([Row(offset, 1, None, bytes(position - 100))])) - position + 100
+    return builders.batch([Row(offset, 1, None, bytes(position - overhead))])
+
+
+@pytest.mark.parametrize("before", [0, 10, 40, 60, 100, 200, -10, -61])
+@pytest.mark.parametrize("inner", [EMBEDDED, EMBEDDED + EMBEDDED], ids=["one", "two"])
+def test_a_batch_in_a_broken_record_is_seen_at_the_edge_of_what_is_held(
+    tmp_path: Path, before: int, inner: bytes
+) -> None:
+    outer = holder(inner)
+    inner_end = outer.index(inner) + len(inner)
+    front = fill_to(WINDOW - before - inner_end, 0)
+    broken = outer[:8] + b"\xee" * 53 + outer[61:]
+    (plan,) = salvage(tmp_path, b"".join([front, broken, *batches(2, base=52)]))
+    assert kept(plan) == [0, 52, 57]
+
+
 def test_a_flipped_base_offset_is_quarantined_and_not_its_neighbours(tmp_path: Path) -> None:
     for flip in (1, 2, 1 << 8, 1 << 40):
         folder = tmp_path / str(flip)

@@ -90,53 +90,73 @@ def crc_matches(data: Bytes, at: int, size: int) -> bool:
 
 
 @inlined
-def sensible_size(data: Bytes, at: int, held: int, left: int) -> int:
-    """The size of a frame that makes sense at `at`, else 0; -1 where its fixed part is not held."""
+def sensible_size(data: Bytes, at: int, held: int, end: int, max_batch_bytes: int) -> int:
+    """The size of a frame that makes sense at `at`, else 0.
+
+    Negative where too little is held to tell: the bytes must be held up to minus this.
+    """
+    left = end - at
     if left < FRAME_SIZE + MESSAGE_MINIMUM - 5:
         return 0
     if at + min(BATCH_OVERHEAD, left) > held:
-        return -1
+        return -(at + min(BATCH_OVERHEAD, left))
     size, status = frame_at(data, at, left)
-    return size if status == OK and makes_sense(data, at, size, held) else 0
+    if status != OK or size > max_batch_bytes or not makes_sense(data, at, size, held):
+        return 0
+    if read_i8(data, at + 16) < 2 and at + size > held:
+        return -(at + size)  # the length of a message's value lies behind its key
+    return size
 
 
 @inlined
-def leads_to(data: Bytes, at: int, target: int, held: int, end: int) -> bool:
-    """Whether frames that make sense, one after another, end exactly at `target`."""
+def leads_to(data: Bytes, at: int, target: int, held: int, end: int, max_batch_bytes: int) -> int:
+    """1 if frames that make sense, one after another, end exactly at `target`, else 0.
+
+    Negative as `sensible_size` is.
+    """
     while at < target:
-        size = sensible_size(data, at, held, end - at)
+        size = sensible_size(data, at, held, end, max_batch_bytes)
         if size <= 0:
-            return False
+            return size
         at += size
-    return at == target
+    return 1 if at == target else 0
 
 
 @inlined
-def value_end(data: Bytes, at: int, held: int, end: int) -> int:
-    """Where the value ends that begins at `at` and holds nothing but batches, or -1.
+def value_end(data: Bytes, at: int, held: int, end: int, max_batch_bytes: int) -> int:
+    """Where the value ends that begins at `at` and holds nothing but batches, or 0.
 
     Before a value stands its length: a varint in magic 2, four bytes before. After it stands more
-    of the record; where a batch follows instead, the bytes before were no length.
+    of the record; where a batch follows instead, the bytes before were no length. Negative as
+    `sensible_size` is.
     """
     length = 0
     for width in range(1, _WIDEST_VARINT + 1):
         if width > at or (width > 1 and data[at - width] < 0x80) or data[at - 1] >= 0x80:
             break
         length = (length << 7) | int(data[at - width] & 0x7F)
-        if length & 1 == 0 and _holds_batches(data, at, at + (length >> 1), held, end):
-            return at + (length >> 1)
+        if length & 1 == 0:
+            stop = _end_of_batches(data, at, length >> 1, held, end, max_batch_bytes)
+            if stop != 0:
+                return stop
     if at >= 4:
-        stop = at + int(read_i32(data, at - 4))
-        if _holds_batches(data, at, stop, held, end):
-            return stop
-    return -1
+        return _end_of_batches(data, at, int(read_i32(data, at - 4)), held, end, max_batch_bytes)
+    return 0
 
 
 @inlined
-def _holds_batches(data: Bytes, at: int, stop: int, held: int, end: int) -> bool:
-    if stop <= at or stop >= end or stop > held:
-        return False
-    return leads_to(data, at, stop, held, end) and sensible_size(data, stop, held, end - stop) == 0
+def _end_of_batches(
+    data: Bytes, at: int, length: int, held: int, end: int, max_batch_bytes: int
+) -> int:
+    """Where `length` bytes end if they are batches and none follows, else 0, or negative."""
+    stop = at + length
+    if length <= 0 or length > max_batch_bytes or stop >= end:
+        return 0
+    led = leads_to(data, at, stop, held, end, max_batch_bytes)
+    if led <= 0:
+        return led
+    following = sensible_size(data, stop, held, end, max_batch_bytes)
+    return stop if following == 0 else min(following, 0)
 
 
 @inlined
@@ -188,16 +208,21 @@ def find_batches(
             state[NEEDED] = size
             return row, MORE
         if likely and crc_matches(data, at, size):
+            kind = _judge_place(data, at, size, held, origin, end, max_batch_bytes, state)
+            if kind < 0:
+                state[NEEDED] = -kind - at
+                return row, MORE
             _put_row(data, at, size, origin, row, batches)
-            kinds[row] = _judge_place(data, at, size, held, origin, end, state)
+            kinds[row] = kind
             row += 1
             state[AT] += size
             continue
         if likely and state[TRUSTED] == 1 and at + size < last:
-            if at + size + min(BATCH_OVERHEAD, last - at - size) > held:
-                state[NEEDED] = size + BATCH_OVERHEAD
+            following = sensible_size(data, at + size, held, last, max_batch_bytes)
+            if following < 0:
+                state[NEEDED] = -following - at
                 return row, MORE
-            if sensible_size(data, at + size, held, last - at - size) > 0:
+            if following > 0:
                 state[FENCE] = state[AT] + size
         elif likely and state[TRUSTED] == 1:
             state[FENCE] = end
@@ -208,21 +233,33 @@ def find_batches(
 
 @inlined
 def _judge_place(
-    data: Bytes, at: int, size: int, held: int, origin: int, end: int, state: Int64s
+    data: Bytes,
+    at: int,
+    size: int,
+    held: int,
+    origin: int,
+    end: int,
+    max_batch_bytes: int,
+    state: Int64s,
 ) -> int:
-    """Whether an intact batch is of the log or of a record's value; move the trust along."""
+    """Whether an intact batch is of the log or of a record's value; move the trust along.
+
+    Negative as `sensible_size` is, and then nothing has moved.
+    """
     last = end - origin
     if state[AT] < state[EMBEDDED_UNTIL]:
         state[TRUSTED] = 0
         return EMBEDDED
     if state[TRUSTED] == 0:
         if state[FENCE] >= 0:
-            if not leads_to(data, at, state[FENCE] - origin, held, last):
-                state[TRUSTED] = 0
-                return EMBEDDED
+            led = leads_to(data, at, state[FENCE] - origin, held, last, max_batch_bytes)
+            if led <= 0:
+                return EMBEDDED if led == 0 else led
         else:
-            stop = value_end(data, at, held, last)
-            if stop >= 0:
+            stop = value_end(data, at, held, last, max_batch_bytes)
+            if stop < 0:
+                return stop
+            if stop > 0:
                 state[EMBEDDED_UNTIL] = origin + stop
                 return EMBEDDED
     state[TRUSTED] = 1
