@@ -7,7 +7,7 @@ import pytest
 from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.test_convert import assert_sound
 from jobs.topics import Written, write_topic
-from ottla.errors import OptionError
+from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.selection import Moment, Selection
 
@@ -141,3 +141,14 @@ def test_a_renaming_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(OptionError, match=message):
         restore(tmp_path, renaming=renaming)
+
+
+@pytest.mark.parametrize("wanted", [EVERYTHING, compile_filter((), "k", ())], ids=["all", "some"])
+def test_a_broken_batch_stops_the_job(tmp_path: Path, topic: list[Written], wanted) -> None:
+    log = sorted((tmp_path / "logs").rglob("*.log"))[3]
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(CorruptLogError):
+        restore(tmp_path, wanted)
+    assert not (tmp_path / "out").exists()

@@ -11,7 +11,7 @@ from jobs.plain import run_plainly, tree
 from jobs.test_salvage import damaged_topic
 from jobs.topics import write_topic
 from ottla.batch.convert import Conversion
-from ottla.errors import CorruptLogError
+from ottla.errors import CorruptLogError, DataLossError
 from ottla.format.attributes import Codec
 from ottla.jobs.convert import plan_convert
 from ottla.jobs.export import ExportOptions, plan_export
@@ -152,3 +152,18 @@ def test_a_pipe_shows_no_progress(
 ) -> None:
     run_output_job(spark, plans(logs, tmp_path, 20_000)["export"])
     assert "export" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "error"), [("export", DataLossError), ("convert", FileNotFoundError)]
+)
+def test_a_segment_that_vanishes_is_named(
+    spark: SparkSession, tmp_path: Path, command: str, error: type[Exception]
+) -> None:
+    write_topic(tmp_path / "logs", "orders", partitions=1)
+    plan = plans(tmp_path / "logs", tmp_path, 20_000)[command]
+    segment = sorted((tmp_path / "logs").rglob("*.log"))[0]
+    segment.unlink()
+    with pytest.raises(error, match=f"{segment.name} vanished"):
+        run_output_job(spark, plan, quiet=True)
+    assert not (tmp_path / command).exists()

@@ -7,7 +7,13 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from ottla.errors import CorruptLogError, OptionError, PublishError, UnsupportedError
+from ottla.errors import (
+    CorruptLogError,
+    DataLossError,
+    OptionError,
+    PublishError,
+    UnsupportedError,
+)
 from ottla.version import VERSION
 
 # Modules are imported when their command runs: `ottla --help` must not wait for Numba or Spark.
@@ -59,6 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CorruptLogError as error:
         print(f"ottla: {error.violation}", file=sys.stderr)
         return PROBLEMS_FOUND
+    except DataLossError as error:
+        print(f"ottla: {error}", file=sys.stderr)
+        return PROBLEMS_FOUND
     except (OptionError, UnsupportedError, PublishError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return WRONG_USAGE
@@ -67,7 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
-        print(f"ottla: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"ottla: {where}{error.strerror or error}", file=sys.stderr)
         return WRONG_USAGE
     except Exception:  # a bug of ours: scripts must not take it for a finding about the data
         traceback.print_exc()

@@ -13,7 +13,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ottla.errors import CorruptLogError, OptionError, PublishError, UnsupportedError
+from ottla.errors import (
+    CorruptLogError,
+    DataLossError,
+    OptionError,
+    PublishError,
+    UnsupportedError,
+)
 from ottla.jobs.account import Row, combine_accounts, read_account, write_account
 from ottla.jobs.output import OutputJob, Part
 from ottla.log.publish import (
@@ -33,7 +39,14 @@ T = TypeVar("T")
 
 _ERRORS: Final = pa.schema([pa.field("error", pa.binary(), nullable=False)])
 # To try again does not help against these.
-_FINAL_ERRORS: Final = (CorruptLogError, OptionError, UnsupportedError, PublishError)
+_FINAL_ERRORS: Final = (
+    CorruptLogError,
+    DataLossError,
+    FileNotFoundError,
+    OptionError,
+    PublishError,
+    UnsupportedError,
+)
 _DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
 
