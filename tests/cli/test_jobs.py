@@ -96,3 +96,11 @@ def test_wrong_usage_is_said_before_spark_starts(
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.spark_long
+def test_a_spark_that_does_not_start_is_wrong_usage(folder: Path) -> None:
+    done = ottla(folder, "verify", "demo-out/kafka-logs", "--master", "local[few]")
+    assert done.returncode == 2
+    assert "ottla: Spark does not start on local[few]: " in done.stderr
+    assert "Traceback" not in done.stderr

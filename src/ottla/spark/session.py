@@ -9,11 +9,14 @@ from typing import Final
 from ottla.errors import OptionError
 
 try:
+    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 except ImportError as missing:
     raise OptionError("this command needs Spark: pip install 'ottla[spark]'") from missing
 
 DEFAULT_MASTER: Final = "local[*]"
+_MASTERS: Final = ("local", "spark://", "k8s://")
 
 # Not spark.python.unix.domain.socket.enabled: planners of 4.3 then end in a traceback.
 _SETTINGS: Final = {
@@ -30,12 +33,14 @@ _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
 
 def start_session(name: str, master: str | None = None) -> SparkSession:
-    """The session of a command; `master` is a Spark master URL, or whatever spark-submit set."""
+    """The session of a command on the master that `choose_master` gives."""
     _require_java()
-    chosen = master or os.environ.get("MASTER") or DEFAULT_MASTER
-    builder = SparkSession.builder.appName(f"ottla {name}").master(chosen)
+    chosen = choose_master(master)
+    builder = SparkSession.builder.appName(f"ottla {name}")
     settings = dict(_SETTINGS)
-    if chosen.startswith("local"):
+    if chosen is not None:
+        settings["spark.master"] = chosen
+    if chosen is not None and chosen.startswith("local"):
         # Workers on this machine must be the Python that has ottla, not the first on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings |= _LOCAL_SETTINGS
@@ -43,9 +48,28 @@ def start_session(name: str, master: str | None = None) -> SparkSession:
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOGGING}"
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise OptionError(f"Spark does not start on {chosen}: {_reason(error)}") from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def choose_master(master: str | None) -> str | None:
+    """The URL that is asked for, else MASTER, else this machine; None leaves it to spark-submit."""
+    # spark-submit runs Python with the port of the JVM that it has configured.
+    if master is None and "PYSPARK_GATEWAY_PORT" in os.environ:
+        return None
+    chosen = master or os.environ.get("MASTER") or DEFAULT_MASTER
+    if chosen != "yarn" and not chosen.startswith(_MASTERS):
+        raise OptionError(f"{chosen!r} is no Spark master: yarn, {', '.join(_MASTERS)}...")
+    return chosen
+
+
+def _reason(error: Exception) -> str:
+    text = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
+    return str(text).partition("\n")[0]
 
 
 def _require_java() -> None:
