@@ -3,14 +3,23 @@
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zlib
 
+import cramjam
 import lz4.block
 import numpy as np
 import pytest
 
 from builders import compress
-from ottla.codec import Arena, CodecError, OutputTooLarge, decompress_into, decompress_window
+from ottla.codec import (
+    Arena,
+    CodecError,
+    OutputTooLarge,
+    decompress_into,
+    decompress_window,
+    open_stream,
+)
 from ottla.codec.rows import ENOUGH
 from ottla.codec.streams import STORED_AT_ONCE
 from ottla.region import PADDING
@@ -87,6 +96,38 @@ def test_what_is_too_large_to_store_at_once_is_stored_all_the_same(codec: int) -
 def test_many_tiny_members_cost_no_square() -> None:
     stream = memoryview(zlib.compress(b"ab", 9, 31) * 20_000)
     assert decompress_into(1, 2, stream, Arena(), MIB) == 40_000
+
+
+def test_many_tiny_members_with_names_cost_no_square() -> None:
+    member = zlib.compress(b"ab", 9, 31)
+    named = member[:3] + b"\x08" + member[4:10] + b"name\0" + member[10:]
+    stream = memoryview(named * 100_000)  # the square is a terabyte
+    assert decompress_into(1, 2, stream, Arena(), MIB) == 200_000
+
+
+def test_a_name_of_any_length_is_passed_over() -> None:
+    member = zlib.compress(b"ab", 9, 31)
+    for size in (0, 1, 254, 255, 256, 257, 1000):
+        named = member[:3] + b"\x08" + member[4:10] + b"n" * size + b"\0" + member[10:]
+        assert decompress_into(1, 2, memoryview(named), Arena(), MIB) == 2
+        with pytest.raises(CodecError, match="head is incomplete"):
+            decompress_into(1, 2, memoryview(named[: 10 + size]), Arena(), MIB)
+
+
+def test_blocks_of_nothing_are_not_listed() -> None:
+    framed = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + struct.pack(">iB", 1, 0) * 20_000
+    tracemalloc.start()
+    try:
+        assert decompress_into(2, 2, memoryview(framed), Arena(), MIB) == 0
+        assert tracemalloc.get_traced_memory()[1] < 2 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_stream_that_nobody_reads_is_not_opened_at_any_cost() -> None:
+    block = bytes(cramjam.snappy.compress_raw(bytes(65 * MIB)))
+    with pytest.raises(OutputTooLarge):
+        open_stream(2, 2, memoryview(block))
 
 
 @pytest.mark.parametrize("claimed", [b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x32"])

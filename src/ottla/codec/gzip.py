@@ -30,6 +30,7 @@ HEAD: Final = MAGIC + b"\x08\x00\x00\x00\x00\x00\x00\xff"
 
 PLAIN: Final = HEAD[:4]  # no flags: the head is ten bytes, whatever they say
 TINY: Final = 4096  # zlib is faster than ISA-L there, and no bomb is larger than 4 MiB
+NAME_AT_ONCE: Final = 256  # how much of a name is copied to look for its end
 READ_BUFFER: Final = 8 * 1024  # GzipCompression.wrapForInput
 RAW_DEFLATE: Final = -15
 _ISAL_ERROR: Final = cast(type[Exception], isal_zlib.error)  # its stub says instance, not class
@@ -161,5 +162,8 @@ def _read_head(payload: memoryview, start: int) -> int:
 
 def _after_zero(payload: memoryview, at: int) -> int:
     """Return the position after the next zero byte, or past the end if there is none."""
-    found = payload[at:].tobytes().find(0)
-    return len(payload) + 1 if found < 0 else at + found + 1
+    for start in range(at, len(payload), NAME_AT_ONCE):
+        found = payload[start : start + NAME_AT_ONCE].tobytes().find(0)
+        if found >= 0:
+            return start + found + 1
+    return len(payload) + 1

@@ -27,6 +27,7 @@ INT32_MAX: Final = 2**31 - 1
 # A copy element of three bytes yields at most 64: what claims more cannot be true.
 MAX_EXPANSION: Final = 22
 BLOCKS_AT_ONCE: Final = 4096
+MAX_OPENED: Final = 64 << 20  # no batch of zero records has reason to expand to more
 
 
 class Block(NamedTuple):
@@ -40,15 +41,15 @@ class Block(NamedTuple):
 def open_stream(payload: memoryview, magic: int) -> None:
     """Reject what SnappyInputStream's constructor rejects: nothing, or one bad raw block."""
     if not _is_framed(payload):
-        decompress(payload, magic, Measure(INT32_MAX))
+        decompress(payload, magic, Measure(MAX_OPENED))
 
 
 def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa: ARG001
     """Write what the blocks hold, after their sizes were added up."""
-    found = list(_blocks(payload))
-    if sum(block.size for block in found) > output.limit:
+    # Found twice rather than listed: a payload may be nothing but empty blocks.
+    if sum(block.size for block in _blocks(payload)) > output.limit:
         raise OutputTooLarge(output.limit)
-    for start, stop, size in found:
+    for start, stop, size in _blocks(payload):
         room = output.room(size)
         try:
             wrote = blocks.decompress_raw_into(payload[start:stop], room)
