@@ -1,5 +1,6 @@
-"""Local storage; the S3 side is in test_storage_s3.py."""
+"""Local storage; the S3 side is in log/test_s3.py."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,35 @@ def test_files_of_all_levels_are_listed_by_name_and_directories_are_not(tmp_path
         (f"{tmp_path}/t-1/b.log", 9),
         (f"{tmp_path}/top", 3),
     ]
+
+
+def test_directories_behind_links_are_listed_once_and_a_circle_ends(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "disk2" / "t-0"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "a.log").write_bytes(b"x")
+    (elsewhere / "up").symlink_to(tmp_path / "logs")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "t-0").symlink_to(elsewhere)
+    found = [entry.path for entry in list_files(tmp_path / "logs")]
+    assert found == [f"{tmp_path}/logs/t-0/a.log"]
+
+
+def test_a_directory_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+    # Root reads everything, so the directory is one whose path is too long for the system.
+    deep = tmp_path
+    held = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for _ in range(20):
+            os.mkdir("d" * 250, dir_fd=held)
+            below = os.open("d" * 250, os.O_RDONLY, dir_fd=held)
+            os.close(held)
+            held = below
+            deep /= "d" * 250
+    finally:
+        os.close(held)
+    assert len(str(deep)) > 4096
+    with pytest.raises(OSError, match="too long"):
+        list_files(tmp_path)
 
 
 def test_listing_what_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -204,12 +204,24 @@ def _list_local(path: Path) -> Iterator[Entry]:
     if not os.path.isdir(root):
         yield _entry(root)
         return
-    for folder, _, names in os.walk(root):
+    seen = set()
+    for folder, below, names in os.walk(root, onerror=_unlisted, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a link led back: what lies below is listed already
+            below.clear()
+            continue
+        seen.add(real)
         for name in names:
             try:
                 yield _entry(os.path.join(folder, name))
             except FileNotFoundError:
                 continue  # deleted by a live broker since its directory was read
+
+
+def _unlisted(error: OSError) -> None:
+    """Pass over a directory that a live broker has deleted, but not one that cannot be read."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _entry(path: str) -> Entry:
