@@ -1,4 +1,4 @@
-"""What the commands that run on Spark share: their flags, their session and their account."""
+"""What commands share that choose partitions or run on Spark: flags, session and account."""
 
 import argparse
 from collections.abc import Iterator, Sequence

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ottla.cli.job import selection_of
 from ottla.cli.output import (
     Format,
     add_format,
@@ -67,19 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(arguments: argparse.Namespace, problems: list[Violation]) -> Iterator[Row]:
-    for directory in read_log_directories(arguments.paths):
+    selection = selection_of(arguments)
+    for directory in read_log_directories(selection.paths):
         problems += strangers(directory)
         for partition in directory.partitions:
-            if _is_wanted(partition, arguments):
+            if selection.chooses(partition):
                 yield from _partition_rows(partition, arguments.segments, problems)
-
-
-def _is_wanted(partition: Partition, arguments: argparse.Namespace) -> bool:
-    topic = partition.name.topic if partition.name else None
-    number = partition.name.partition if partition.name else None
-    return (not arguments.topic or topic in arguments.topic) and (
-        not arguments.partition or number in arguments.partition
-    )
 
 
 def _partition_rows(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ottla.cli.job import selection_of
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.errors import Severity, Violation
 from ottla.format.attributes import ControlType
@@ -80,21 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(arguments: argparse.Namespace, now: int, problems: list[Violation]) -> Iterator[Row]:
-    for directory in read_log_directories(arguments.paths):
+    selection = selection_of(arguments)
+    for directory in read_log_directories(selection.paths):
         watermarks = _high_watermarks(directory)
         for partition in directory.partitions:
-            if partition.segments and _is_wanted(partition, arguments):
+            if partition.segments and selection.chooses(partition):
                 found = read_transactions(partition, from_offset=arguments.from_offset)
                 problems += found.problems
                 yield from _partition_rows(partition, found, watermarks, now, arguments)
-
-
-def _is_wanted(partition: Partition, arguments: argparse.Namespace) -> bool:
-    topic = partition.name.topic if partition.name else None
-    number = partition.name.partition if partition.name else None
-    return (not arguments.topic or topic in arguments.topic) and (
-        not arguments.partition or number in arguments.partition
-    )
 
 
 def _high_watermarks(directory: LogDirectory) -> Mapping[TopicPartition, int]:
