@@ -1,6 +1,7 @@
 """Slices of generated topics hold each record exactly once, however they are cut."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -255,14 +256,20 @@ def test_headers_are_one_row_per_batch(tmp_path: Path) -> None:
     assert table.column("baseOffset").to_pylist() == [0, 3, 6]
 
 
-def test_a_file_that_shrank_after_planning_is_an_error(tmp_path: Path) -> None:
-    write_partition(tmp_path / "t-0", seed=4, segments=1)
+@pytest.mark.parametrize("left", [lambda tasks: tasks[1][0].start + 10, lambda _: 0])
+def test_a_file_that_shrank_after_planning_follows_fail_on_data_loss(
+    tmp_path: Path, left: Callable[[list[Task]], int]
+) -> None:
+    written = write_partition(tmp_path / "t-0", seed=4, segments=1)
     chosen = options(tmp_path, splitbytes="600")
     tasks = plan_tasks(chosen)
     log = tmp_path / "t-0" / f"{0:020d}.log"
-    log.write_bytes(log.read_bytes()[: tasks[1][0].start + 10])
-    with pytest.raises(CorruptLogError, match="slice-complete"):
+    log.write_bytes(log.read_bytes()[: left(tasks)])
+    with pytest.raises(DataLossError, match="shrank to"):
         read_rows(tasks, chosen)
+    kept = read_rows(tasks, options(tmp_path, failondataloss="false"))
+    assert kept == rows_of([written])[: len(kept)]
+    assert (len(kept) > 0) == (left(tasks) > 0)
 
 
 def test_a_file_that_vanished_after_planning_follows_fail_on_data_loss(tmp_path: Path) -> None:

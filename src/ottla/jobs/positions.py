@@ -20,18 +20,24 @@ from ottla.log.time_index import TimeIndex, check_time_index, lookup_timestamp, 
 from ottla.log.walk import walk_file
 from ottla.object_store import StorageOptions
 from ottla.region import PADDING
-from ottla.storage import File, is_remote, open_file, read_bytes
+from ottla.storage import Entry, File, is_remote, open_file, read_bytes
 
 
 def read_index(segment: Segment, storage: StorageOptions) -> OffsetIndex | None:
     """The offset index, unless there is none or it is broken."""
-    entry = segment.side_files.get(Kind.OFFSET_INDEX)
+    return read_index_file(segment.side_files.get(Kind.OFFSET_INDEX), segment.base_offset, storage)
+
+
+def read_index_file(
+    entry: Entry | None, base_offset: int, storage: StorageOptions
+) -> OffsetIndex | None:
+    """As `read_index`, for who has no more than the file."""
     if entry is None:
         return None
     data = read_bytes(entry, storage)
-    if next(check_offset_index(data, segment.base_offset, entry.path), None) is not None:
+    if next(check_offset_index(data, base_offset, entry.path), None) is not None:
         return None
-    return read_offset_index(data, segment.base_offset)
+    return read_offset_index(data, base_offset)
 
 
 def _points_at_batch(file: File, index: OffsetIndex, row: int) -> bool:
@@ -56,17 +62,34 @@ def _position_before(file: File, index: OffsetIndex | None, offset: int) -> int:
     return int(index.position[row])
 
 
+def find_entry(file: File, index: OffsetIndex | None, after: int, before: int) -> int | None:
+    """Where the first batch begins, between two positions, that the index knows of."""
+    if index is None:
+        return None
+    first = int(np.searchsorted(index.position, after, side="right"))
+    end = int(np.searchsorted(index.position, min(before, file.size)))
+    rows = (row for row in range(first, end) if _points_at_batch(file, index, row))
+    return next((int(index.position[row]) for row in rows), None)
+
+
 def find_start(segment: Segment, offset: int, storage: StorageOptions) -> int:
-    """Where the first batch begins that reaches `offset`; the file's size if none does."""
+    """Where the first batch begins that reaches `offset`; the file's size if none does.
+
+    If the walk ends before the file does, the batch may be behind the damage: then a place before
+    it, so that the reader meets the damage and says so.
+    """
     if offset <= segment.base_offset:
         return 0
     index = read_index(segment, storage)
     with open_file(segment.log, storage) as file:
-        for headers in walk_file(file, start=_position_before(file, index, offset)):
+        began = reached = _position_before(file, index, offset)
+        for headers in walk_file(file, start=began):
             reaching = np.flatnonzero(headers.batches.last_offset >= offset)
             if reaching.size:
                 return int(headers.batches.position[reaching[0]])
-    return segment.log.size
+            reached = headers.stop
+    # A wrong length may have led the walk past batches that the index knows of.
+    return began if index is not None and reached < segment.log.size else reached
 
 
 def find_stop(segment: Segment, offset: int, storage: StorageOptions) -> int:

@@ -4,9 +4,10 @@ Batches that the bounds or the isolation leave out are dropped from the table be
 them is decompressed; records are looked at one by one only where a batch crosses a bound.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +22,19 @@ from ottla.arrow.to_arrow import (
 from ottla.batch.decode import Chunk, Decoder
 from ottla.errors import CorruptLogError, Rule, Severity, Stage, Violation
 from ottla.jobs.logs import Bounds, report_loss
+from ottla.jobs.positions import find_entry, read_index_file
 from ottla.jobs.slices import Slice
-from ottla.kernels.tables import Batches, Int64s, concat_batches, take_batches
+from ottla.kernels.tables import Batches, Int64s, allocate_batches, concat_batches, take_batches
+from ottla.log.offset_index import OffsetIndex
 from ottla.log.segment import Mode, Window, read_windows
 from ottla.log.transaction_index import read_transaction_index
 from ottla.options.read import Isolation, ReadOptions
-from ottla.region import Region
+from ottla.region import PADDING, Region
 from ottla.rules.transactions import aborted_mask
 from ottla.storage import File, open_file
 
 Bools = npt.NDArray[np.bool_]
+FindEntry = Callable[[int, int], int | None]
 
 # Microseconds in an int64 reach this many milliseconds, to both sides (SPARK-56243).
 MAX_TIMESTAMP: Final = (2**63 - 1) // 1000
@@ -59,28 +63,24 @@ def read_violations(part: Slice, options: ReadOptions) -> Iterator[Violation]:
 
 def read_headers(part: Slice, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """One row per batch with its CRC verdict; no record is opened."""
-    with _open(part, options) as file:
-        for window in _windows(file, part, options):
-            if window.batches.position.size:
-                yield batches_to_arrow(window.batches)
+    for window in _windows(part, options):
+        if window.batches.position.size:
+            yield batches_to_arrow(window.batches)
+        if options.mode is Mode.FAILFAST and _is_error(window.violation):
+            raise CorruptLogError(_named([window.violation], part)[0])
 
 
-def _open(part: Slice, options: ReadOptions) -> File:
+def _is_error(violation: Violation | None) -> TypeGuard[Violation]:
+    return violation is not None and violation.rule.severity is Severity.ERROR
+
+
+def _open(part: Slice, options: ReadOptions) -> File | None:
+    """The file; None if it is gone and that is to be no error."""
     try:
         return open_file(part.log, options.storage)
     except FileNotFoundError as error:
         report_loss(str(error), options)
-        return File(part.log.path, 0, _Nothing())
-
-
-class _Nothing:
-    """The bytes of a file that is gone, where that is to be no error."""
-
-    def read(self, _target: npt.NDArray[np.uint8], _position: int) -> int:
-        return 0
-
-    def close(self) -> None:
-        return
+        return None
 
 
 def _read(part: Slice, columns: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
@@ -89,48 +89,123 @@ def _read(part: Slice, columns: Sequence[str], options: ReadOptions) -> Iterator
         max_batch_bytes=options.max_batch_bytes,
         allocate=allocate_from_pool,
     )
-    with _open(part, options) as file:
-        for window in _windows(file, part, options):
-            for chunk in decoder.decode(window.region, window.batches):
-                yield _finish(chunk, part, columns)
-            violations = [
-                broken.violation for broken in decoder.broken if _is_asked(broken.violation, part)
-            ]
-            if window.violation is not None and window.violation.rule.severity is Severity.ERROR:
-                violations.append(window.violation)
-            if violations:
-                yield _finish_chunk(decoder.flush(), part, columns)
-                yield Reading(None, _named(violations, part))
+    for window in _windows(part, options):
+        for chunk in decoder.decode(window.region, window.batches):
+            yield _finish(chunk, part, columns)
+        violations = [
+            broken.violation for broken in decoder.broken if _is_asked(broken.violation, part)
+        ]
+        if _is_error(window.violation):
+            violations.append(window.violation)
+        if violations:
+            yield _finish_chunk(decoder.flush(), part, columns)
+            yield Reading(None, _named(violations, part))
     yield _finish_chunk(decoder.flush(), part, columns)
 
 
-def _windows(file: File, part: Slice, options: ReadOptions) -> Iterator[Window]:
+def _windows(part: Slice, options: ReadOptions) -> Iterator[Window]:
     """Windows of the slice with only the batches that are wanted."""
-    if part.stop > file.size and file.size:
-        raise CorruptLogError(_cut_short(file, part, file.size))
-    reached = part.start
-    for window in read_windows(
-        file,
-        start=part.start,
-        end=min(part.stop, file.size),
-        max_batch_bytes=options.max_batch_bytes,
-    ):
-        reached = window.stop if window.resync is None else window.resync
-        wanted = _wanted_batches(window.batches, part, options)
-        yield window._replace(batches=take_batches(window.batches, wanted))
-        if window.violation is not None and window.resync is None:
-            return
-    if reached < part.stop < part.log.size and file.size:
-        raise CorruptLogError(_cut_short(file, part, reached))
+    file = _open(part, options)
+    if file is None:
+        return
+    with file:
+        if file.size < part.stop:
+            report_loss(
+                f"{file.path} shrank to {file.size} bytes while bytes up to {part.stop} "
+                "were to be read",
+                options,
+            )
+        for window in _whole_windows(file, part, options):
+            wanted = _wanted_batches(window.batches, part, options)
+            yield window._replace(batches=take_batches(window.batches, wanted))
 
 
-def _cut_short(file: File, part: Slice, reached: int) -> Violation:
-    """The slice was planned on bytes that are no longer so, or on an index that lied."""
-    detail = "a planned part of the file does not end with a batch: it was truncated or rewritten"
-    region = Region(np.empty(0, dtype=np.uint8), 0, file.path, reached)
-    return region.violation(
-        Rule.SLICE_COMPLETE, detail, at=0, found=str(reached), expected=str(part.stop)
+def _whole_windows(file: File, part: Slice, options: ReadOptions) -> Iterator[Window]:
+    """Windows of the slice; after damage reading goes on at the next batch that the index knows.
+
+    Slices may begin at any batch that the index knows, so only this gives the same rows and
+    violations however a segment is cut.
+    """
+    at, stop = part.start, min(part.stop, file.size)
+    find_next = _entries(file, part, options)
+    while at < stop:
+        for window in read_windows(
+            file, start=at, end=stop, max_batch_bytes=options.max_batch_bytes
+        ):
+            settled = _settle(window, part, find_next)
+            yield settled
+            at = window.stop
+            if settled.violation is not None:
+                at = stop if settled.resync is None else settled.resync
+            if settled.resync != window.resync:
+                break
+        else:
+            if at >= stop or file.size < part.stop:
+                return
+            following = find_next(at, file.size)
+            if following is None and part.is_last and part.stop == part.log.size:
+                return  # a batch that is half written
+            yield _cut_short(file, at, following)
+            at = stop if following is None else following
+
+
+def _entries(file: File, part: Slice, options: ReadOptions) -> FindEntry:
+    """Finds the batches that the index knows; the index is read when first asked."""
+
+    @cache
+    def index() -> OffsetIndex | None:
+        try:
+            return read_index_file(part.index, part.base_offset, options.storage)
+        except FileNotFoundError:
+            return None
+
+    return lambda after, before: find_entry(file, index(), after, before)
+
+
+def _settle(window: Window, part: Slice, find_next: FindEntry) -> Window:
+    """The window with the place after damage at which every reader of the segment goes on."""
+    batches = window.batches
+    for row in np.flatnonzero(batches.crc != batches.computed_crc).tolist():
+        position = int(batches.position[row])
+        inside = find_next(position, position + int(batches.size[row]))
+        if inside is not None:
+            whole = take_batches(batches, slice(0, row))
+            reaching = _reaches_over(window.region.path, position, inside)
+            return Window(window.region, whole, position, reaching, inside)
+    violation = window.violation
+    if violation is None or _is_end(violation, part):
+        return window
+    if violation.rule is Rule.ZERO_TAIL:
+        detail = "nothing but zeros to the end of the slice, and batches after it"
+        violation = replace(violation, rule=Rule.BATCH_SIZE_MINIMUM, detail=detail)
+    limit = part.log.size if window.resync is None else window.resync
+    following = find_next(window.stop, limit)
+    return window._replace(
+        violation=violation, resync=window.resync if following is None else following
     )
+
+
+def _is_end(violation: Violation, part: Slice) -> bool:
+    """Whether this is the preallocated end of the log; before a cut zeros are damage."""
+    return violation.rule is Rule.ZERO_TAIL and part.stop == part.log.size
+
+
+def _reaches_over(path: str, position: int, following: int) -> Violation:
+    detail = "the length reaches past the place where, by the index, a later batch begins"
+    return Violation(
+        Rule.BATCH_SIZE_RANGE, detail, path, position, expected=f"at most {following - position}"
+    )
+
+
+def _cut_short(file: File, position: int, following: int | None) -> Window:
+    """No more batches before the end of the slice, and yet no end of the log."""
+    region = Region(np.zeros(PADDING, dtype=np.uint8), 0, file.path, position)
+    if following is not None:
+        violation = _reaches_over(file.path, position, following)
+    else:
+        detail = "half a batch, and it is not the end of the log"
+        violation = region.violation(Rule.SLICE_COMPLETE, detail, at=0)
+    return Window(region, allocate_batches(0), position, violation, following)
 
 
 def _wanted_batches(batches: Batches, part: Slice, options: ReadOptions) -> Bools:

@@ -17,6 +17,7 @@ from ottla.jobs.positions import find_batch_starts, find_start, find_stop
 from ottla.jobs.ranges import OffsetRange, split_ranges
 from ottla.jobs.stable import Stable
 from ottla.log.checkpoints import TopicPartition
+from ottla.log.names import Kind
 from ottla.log.partition import Segment
 from ottla.log.transaction_index import write_transaction_index
 from ottla.object_store import StorageOptions
@@ -28,7 +29,8 @@ from ottla.storage import Entry
 class Slice:
     """The batches of a segment that begin in [start, stop), and which of their records to give.
 
-    `aborted` holds transaction index entries: what a read_committed reader leaves out.
+    `aborted` holds transaction index entries: what a read_committed reader leaves out. The offset
+    index is asked where the bytes are damaged. Only the last segment may end in half a batch.
     """
 
     log: Entry
@@ -37,6 +39,9 @@ class Slice:
     stop: int
     bounds: Bounds = EVERYTHING
     aborted: bytes = b""
+    index: Entry | None = None
+    base_offset: int = 0
+    is_last: bool = True
 
     @property
     def size(self) -> int:
@@ -116,7 +121,21 @@ def find_slices(
             stop = find_stop(segment, bounds.stop, storage)
         if start < stop:
             aborted = b"" if stable is None else _touching(stable, segment, following)
-            yield segment, Slice(segment.log, log.name, start, stop, bounds, aborted)
+            index = segment.side_files.get(Kind.OFFSET_INDEX)
+            yield (
+                segment,
+                Slice(
+                    segment.log,
+                    log.name,
+                    start,
+                    stop,
+                    bounds,
+                    aborted,
+                    index,
+                    segment.base_offset,
+                    is_last=following is None,
+                ),
+            )
 
 
 def _touching(stable: Stable, segment: Segment, following: int | None) -> bytes:
