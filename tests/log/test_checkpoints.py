@@ -56,11 +56,20 @@ def test_a_checkpoint_without_entries_is_empty(data: bytes) -> None:
         (b"0\n1\n0 0 0\n", "malformed line"),
         (b"0\n1\n0 x\n", "not a number"),
         (b"0\n1\n0 \xff\n", "not UTF-8"),
+        (b"0\n1\n2147483648 0\n", "out of range"),
+        (b"0\n1\n0 9223372036854775808\n", "out of range"),
+        (b"0\n4294967297\n0 0\n", "out of range"),
     ],
 )
 def test_a_malformed_checkpoint_is_refused(data: bytes, detail: str) -> None:
     with pytest.raises(CorruptLogError, match=detail):
         read_leader_epochs(data, "f")
+
+
+@pytest.mark.parametrize("line", [b"t 2147483648 0", b"t 0 9223372036854775808"])
+def test_numbers_that_java_cannot_hold_are_refused(line: bytes) -> None:
+    with pytest.raises(CorruptLogError, match="out of range"):
+        read_offset_checkpoint(b"0\n1\n" + line + b"\n", "f")
 
 
 def test_the_end_of_a_log_takes_its_epochs_with_it() -> None:

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 from ottla.errors import CorruptLogError, Rule, Violation
 
 CURRENT_VERSION: Final = "0"
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
 
 
 class EpochStart(NamedTuple):
@@ -30,7 +32,7 @@ def read_offset_checkpoint(data: bytes, file: str) -> dict[TopicPartition, int]:
     """The offset of each partition."""
     offsets = {}
     for topic, partition, offset in _read_lines(data, file, fields=3):
-        key = TopicPartition(topic, _number(partition, file))
+        key = TopicPartition(topic, _number(partition, file, INT32_MAX))
         offsets[key] = _number(offset, file)
     return offsets
 
@@ -45,7 +47,7 @@ def write_offset_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
 def read_leader_epochs(data: bytes, file: str) -> list[EpochStart]:
     """Epochs in the order of the file."""
     return [
-        EpochStart(_number(epoch, file), _number(offset, file))
+        EpochStart(_number(epoch, file, INT32_MAX), _number(offset, file))
         for epoch, offset in _read_lines(data, file, fields=2)
     ]
 
@@ -91,7 +93,7 @@ def _read_lines(data: bytes, file: str, *, fields: int) -> Iterator[list[str]]:
     # Kafka reads a file that holds nothing, or only the version, as one without entries.
     if len(lines) < 2:
         return
-    if _number(lines[1], file) != len(lines) - 2:
+    if _number(lines[1], file, INT32_MAX) != len(lines) - 2:
         raise _unreadable(file, "the count of entries differs", str(len(lines) - 2), lines[1])
     for line in lines[2:]:
         parts = line.split()
@@ -111,10 +113,13 @@ def _decode(data: bytes, file: str) -> str:
         raise _unreadable(file, "not UTF-8", data[:40].hex(), "text") from error
 
 
-def _number(text: str, file: str) -> int:
+def _number(text: str, file: str, most: int = INT64_MAX) -> int:
+    """Java parses partitions, epochs and the count as ints, and offsets as longs."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
         raise _unreadable(file, "not a number", text, "digits")
+    if not -most - 1 <= int(text) <= most:
+        raise _unreadable(file, "a number out of range", text, f"at most {most}")
     return int(text)
 
 
