@@ -10,7 +10,7 @@ from ottla.format.attributes import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
 )
-from ottla.format.sentinels import MAX_SEQUENCE
+from ottla.kernels.sequences import add_sequences
 from ottla.kernels.tables import Batches, Int64s
 
 Bools = npt.NDArray[np.bool_]
@@ -53,17 +53,9 @@ def add_sequence(base: Int64s, increment: Int64s) -> Int64s:
     >>> add_sequence(np.array([2147483647, 2147483642, 3]), np.array([1, 10, 0])).tolist()
     [0, 4, 3]
     """
-    # Java computes in ints, and a damaged increment overflows on the way: so must we.
-    beyond = base > _as_int32(MAX_SEQUENCE - increment)
-    return np.where(
-        beyond,
-        _as_int32(increment - _as_int32(MAX_SEQUENCE - base) - 1),
-        _as_int32(base + increment),
-    )
-
-
-def _as_int32(values: Int64s) -> Int64s:
-    return (values + 2**31) % 2**32 - 2**31
+    sequences = np.empty(base.size, dtype=np.int64)
+    add_sequences(base, increment, sequences)
+    return sequences
 
 
 def last_sequences(batches: Batches) -> Int64s:

@@ -13,9 +13,10 @@ from ottla.format.attributes import (
     TRANSACTIONAL,
     ControlType,
 )
-from ottla.format.sentinels import MAX_SEQUENCE, NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE
+from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE
 from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.ints import wrapping_add
+from ottla.kernels.sequences import add_sequence, subtract_sequence
 from ottla.kernels.status import OK, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s
 
@@ -132,22 +133,6 @@ def begin_producer(producer_id: int, row: int, producers: Producers) -> None:
     producers.last_timestamp[row] = -1
     producers.appended[row] = 0
     producers.first_offset[row] = NO_OFFSET
-
-
-@inlined
-def add_sequence(base: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence: after 2147483647 comes 0."""
-    if base > MAX_SEQUENCE - increment:
-        return increment - (MAX_SEQUENCE - base) - 1
-    return base + increment
-
-
-@inlined
-def subtract_sequence(last: int, decrement: int) -> int:
-    """DefaultRecordBatch.decrementSequence: before 0 comes 2147483647."""
-    if last < decrement:
-        return MAX_SEQUENCE - (decrement - last) + 1
-    return last - decrement
 
 
 @inlined
