@@ -13,7 +13,7 @@ from ottla.format.attributes import (
     TRANSACTIONAL,
     ControlType,
 )
-from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE
+from ottla.format.sentinels import MAX_SEQUENCE, NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE
 from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.ints import wrapping_add
 from ottla.kernels.sequences import add_sequence, subtract_sequence
