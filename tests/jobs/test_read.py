@@ -348,6 +348,15 @@ def test_a_topic_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path
         read(tmp_path, subscribe="order")
 
 
+def test_an_assigned_topic_that_is_not_there_is_refused_with_those_that_are(
+    tmp_path: Path,
+) -> None:
+    write_partition(tmp_path / "orders-0", seed=4, segments=1, batches=1)
+    with pytest.raises(OptionError, match=r"no topic order in .*; there are orders"):
+        read(tmp_path, assign='{"order":[0],"orders":[0]}')
+    assert read(tmp_path, assign='{"orders":[9]}') == []
+
+
 def test_two_replicas_of_a_partition_are_refused(tmp_path: Path) -> None:
     for broker in ("one", "two"):
         write_partition(tmp_path / broker / "t-0", seed=4, segments=1, batches=1)
@@ -366,6 +375,21 @@ def test_nothing_above_the_high_watermark_is_given_when_asked(tmp_path: Path) ->
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt 0 30\n")
     found = read(tmp_path, upto="highWatermark")
     assert offsets(found) == [row.offset for row in written.rows if row.offset < 30]
+
+
+def test_broken_high_watermarks_stop_only_a_reader_whom_they_limit(tmp_path: Path) -> None:
+    written = write_partition(tmp_path / "t-0", seed=4, segments=2)
+    (tmp_path / "replication-offset-checkpoint").write_bytes(b"\0garbage\xff")
+    assert read(tmp_path) == rows_of([written])
+    with pytest.raises(CorruptLogError, match="replication-offset-checkpoint"):
+        read(tmp_path, upto="highWatermark")
+
+
+def test_broken_log_starts_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written = write_partition(tmp_path / "t-0", seed=4, segments=2)
+    (tmp_path / "log-start-offset-checkpoint").write_bytes(b"\0garbage\xff")
+    assert read(tmp_path) == rows_of([written])
+    assert "log-start-offset-checkpoint" in caplog.text
 
 
 def test_reading_all_is_what_the_single_file_reader_gives(logs: Path, topic: list[Written]) -> None:

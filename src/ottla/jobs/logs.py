@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ottla.errors import DataLossError, OptionError
+from ottla.errors import CorruptLogError, DataLossError, OptionError
 from ottla.internal.records import INTERNAL_TOPICS
 from ottla.jobs.positions import find_log_end, find_timestamp
 from ottla.jobs.stable import Stable, find_stable
@@ -27,7 +27,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 class Log:
     """One partition to read; its name is None when its directory's does not parse.
 
-    `log_start` and `high_watermark` are None where no checkpoint names them.
+    `log_start` is None where no checkpoint names it; `high_watermark` also where nobody asks.
     """
 
     name: TopicPartition | None
@@ -70,20 +70,28 @@ def find_logs(options: ReadOptions) -> list[Log]:
 
 def require_topics(logs: Sequence[Log], options: ReadOptions) -> None:
     """Refuse a subscription to a topic that is not there, as a broker does."""
-    found = {log.name.topic for log in logs if log.name is not None}
-    missing = sorted((options.subscription.topics or frozenset()) - found)
+    chosen = options.subscription
+    named = chosen.topics or frozenset(one.topic for one in chosen.assigned or ())
+    missing = named - _topics(logs)
+    if missing:  # an assignment may name only partitions that are not there of a topic that is
+        missing -= _topics(find_logs(replace(options, subscription=Subscription(topics=missing))))
     if missing:
-        everything = find_logs(replace(options, subscription=Subscription()))
-        there = sorted({log.name.topic for log in everything if log.name is not None})
+        there = sorted(_topics(find_logs(replace(options, subscription=Subscription()))))
         raise OptionError(
-            f"no topic {' or '.join(missing)} in {', '.join(options.paths)}; "
+            f"no topic {' or '.join(sorted(missing))} in {', '.join(options.paths)}; "
             f"there are {', '.join(there[:20]) or 'none'}"
         )
 
 
+def _topics(logs: Sequence[Log]) -> set[str]:
+    return {log.name.topic for log in logs if log.name is not None}
+
+
 def _logs_of(directory: LogDirectory, options: ReadOptions) -> list[Log]:
-    starts = _checkpoint(directory, LOG_START_CHECKPOINT, options)
-    watermarks = _checkpoint(directory, HIGH_WATERMARK_CHECKPOINT, options)
+    starts = _log_starts(directory, options)
+    # A broken file of watermarks must not stop a reader whom they do not limit.
+    limited = options.up_to is UpTo.HIGH_WATERMARK
+    watermarks = _checkpoint(directory, HIGH_WATERMARK_CHECKPOINT, options) if limited else {}
     logs = []
     for partition in directory.partitions:
         if partition.name is None:
@@ -101,6 +109,15 @@ def _is_wanted(name: TopicPartition, options: ReadOptions) -> bool:
     if name.topic in INTERNAL_TOPICS and not subscription.names(name.topic):
         return False
     return subscription.selects(name)
+
+
+def _log_starts(directory: LogDirectory, options: ReadOptions) -> Mapping[TopicPartition, int]:
+    """Where the file is broken logs begin with their first segment (LogManager.loadLogs)."""
+    try:
+        return _checkpoint(directory, LOG_START_CHECKPOINT, options)
+    except CorruptLogError as error:
+        _LOGGER.warning("%s; logs are read from their first segment on", error)
+        return {}
 
 
 def _checkpoint(
@@ -188,7 +205,8 @@ def check_named(logs: Sequence[Log], limit: Limit | None, which: str) -> None:
 def _resolve_start(log: Log, options: ReadOptions) -> int | None:
     limit = options.starting
     if isinstance(limit, Timestamp | Timestamps):
-        return resolve_timestamp(log, limit, options)
+        found = resolve_timestamp(log, limit, options)
+        return find_latest(log, options) if found is None else found
     if isinstance(limit, Offsets) and log.name is not None:
         wanted = limit.by_partition[log.name]
         if wanted >= 0:
@@ -196,8 +214,8 @@ def _resolve_start(log: Log, options: ReadOptions) -> int | None:
     return log.log_start
 
 
-def resolve_timestamp(log: Log, limit: Timestamp | Timestamps, options: ReadOptions) -> int:
-    """The first offset not older than the limit; without one, what the strategy says."""
+def resolve_timestamp(log: Log, limit: Timestamp | Timestamps, options: ReadOptions) -> int | None:
+    """The first offset not older than the limit; None is the latest, if the strategy says so."""
     timestamp = _timestamp_of(log, limit)
     found = find_timestamp(log.partition, timestamp, options.storage)
     if found is not None:
@@ -208,7 +226,7 @@ def resolve_timestamp(log: Log, limit: Timestamp | Timestamps, options: ReadOpti
             f"no offset matched the starting timestamp {timestamp} in {name}; "
             "startingOffsetsByTimestampStrategy=latest would start at its end"
         )
-    return find_latest(log, options)
+    return None
 
 
 def _timestamp_of(log: Log, limit: Timestamp | Timestamps) -> int:

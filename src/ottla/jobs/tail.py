@@ -47,7 +47,8 @@ def first_positions(options: ReadOptions) -> Positions:
 def _first_position(log: Log, name: TopicPartition, options: ReadOptions) -> int:
     limit = options.starting
     if isinstance(limit, Timestamp | Timestamps):
-        return resolve_timestamp(log, limit, options)
+        found = resolve_timestamp(log, limit, options)
+        return LATEST if found is None else found
     if isinstance(limit, Offsets):
         wanted = limit.by_partition[name]
         return log.earliest if wanted == Edge.EARLIEST.value else wanted
