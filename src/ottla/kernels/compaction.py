@@ -13,15 +13,13 @@ from ottla.format.attributes import CONTROL, TRANSACTIONAL, ControlType
 from ottla.kernels._jit import INTERPRETED, Bytes, i64, inlined, kernel
 from ottla.kernels.memory import load_u64
 from ottla.kernels.producers import Markers, find_slot
-from ottla.kernels.status import OK, TABLE_FULL
+from ottla.kernels.status import KEYS_FULL, OK, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.kernels.writing import span, write_bytes
 
 Words = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Bounds = npt.NDArray[np.int32]
-
-BUFFER_FULL = 70  # a status: Kafka's buffer would take no more
 
 # The slots of the cursor of a key map.
 KEYS = 0  # how many it holds
@@ -169,7 +167,7 @@ def put_keys(
 ) -> tuple[int, int]:
     """Remember the newest offset of each key, from row `first` on.
 
-    TABLE_FULL when half of the map is used; BUFFER_FULL when it has `limit` keys and a record
+    TABLE_FULL when half of the map is used; KEYS_FULL when it has `limit` keys and a record
     comes, even one whose key it has (Cleaner.buildOffsetMapForSegment). As in SkimpyOffsetMap.put
     the later record wins.
     """
@@ -177,7 +175,7 @@ def put_keys(
         if not wanted[row]:
             continue
         if 0 <= limit <= cursor[KEYS]:
-            return BUFFER_FULL, row
+            return KEYS_FULL, row
         if 2 * cursor[KEYS] >= keys.offset.size:
             return TABLE_FULL, row
         at = find_key(low[row], high[row], keys)

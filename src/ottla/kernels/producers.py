@@ -17,7 +17,15 @@ from ottla.format.sentinels import MAX_SEQUENCE, NO_OFFSET, NO_PRODUCER_EPOCH, N
 from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.ints import wrapping_add
 from ottla.kernels.sequences import add_sequence, subtract_sequence
-from ottla.kernels.status import OK, TABLE_FULL
+from ottla.kernels.status import (
+    COORDINATOR_FENCED,
+    DUPLICATE,
+    EPOCH_FENCED,
+    NOT_TRANSACTIONAL,
+    OK,
+    SEQUENCE_OUT_OF_ORDER,
+    TABLE_FULL,
+)
 from ottla.kernels.tables import Batches, Int64s
 
 WINDOW = 5  # batches that are remembered of a producer (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)
@@ -27,13 +35,6 @@ REPLICATION = 0
 COORDINATOR = 1
 CLIENT = 2
 RAFT_LEADER = 3
-
-# Why a batch is refused.
-DUPLICATE = 60
-EPOCH_FENCED = 61
-SEQUENCE_OUT_OF_ORDER = 62
-COORDINATOR_FENCED = 63
-NOT_TRANSACTIONAL = 64
 
 # The slots of the cursor.
 COUNT = 0  # producers known

@@ -11,9 +11,8 @@ from ottla.kernels._jit import Bytes, inlined, kernel
 from ottla.kernels.crc import crc32, crc32c_inlined
 from ottla.kernels.ints import read_i8, read_i16, read_i32, read_i64
 from ottla.kernels.scan import frame_at, view_legacy, view_v2
-from ottla.kernels.status import END, OK, TABLE_FULL
+from ottla.kernels.status import END, MORE, OK, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s
-from ottla.kernels.walk import MORE
 
 # Where the search is: slots of an array. Positions are absolute.
 AT = 0

@@ -1,4 +1,4 @@
-"""What a kernel can say about its input. `ottla.batch.decode` gives each a rule and a text."""
+"""What a kernel can say about its input; its caller gives a rule and a text where it is wrong."""
 
 from typing import Final
 
@@ -8,6 +8,8 @@ OK: Final = 0
 END: Final = 1  # fewer bytes than the next batch needs
 TABLE_FULL: Final = 2  # no room for another row
 CHUNK_FULL: Final = 3  # no room for the next batch or record in the output chunk
+MORE: Final = 4  # more bytes must be held to go on
+KEYS_FULL: Final = 5  # Kafka's buffer for the cleaner's keys would take no more
 
 # No batch can be cut here.
 SIZE_TOO_SMALL: Final = 10
@@ -46,3 +48,10 @@ TIMESTAMP_NEGATIVE: Final = 61
 HEADERS_NOT_ALLOWED: Final = 62
 OFFSET_DELTA_RANGE: Final = 63
 NEW_BATCH_TOO_LARGE: Final = 64
+
+# A producer's batch is refused.
+DUPLICATE: Final = 70
+EPOCH_FENCED: Final = 71
+SEQUENCE_OUT_OF_ORDER: Final = 72
+COORDINATOR_FENCED: Final = 73
+NOT_TRANSACTIONAL: Final = 74

@@ -4,10 +4,8 @@ from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels._jit import Bytes, kernel
 from ottla.kernels.ints import read_i8, read_i64
 from ottla.kernels.scan import frame_at, view_legacy, view_v2
-from ottla.kernels.status import OK, TABLE_FULL
+from ottla.kernels.status import MORE, OK, TABLE_FULL
 from ottla.kernels.tables import Batches
-
-MORE = 4  # a fixed part reaches past the bytes that are held
 
 
 @kernel

@@ -15,7 +15,6 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.errors import Rule, Stage, Violation
 from ottla.kernels import salvage, status
 from ottla.kernels.tables import Batches, Int64s, allocate_batches, concat_batches, take_batches
-from ottla.kernels.walk import MORE
 from ottla.log.buffer import WINDOW_BYTES, Buffer
 from ottla.log.order import first_offsets
 from ottla.log.partition import Partition, Segment
@@ -99,11 +98,11 @@ def _search(file: File, max_batch_bytes: int) -> Iterator[tuple[Region, Batches,
     state[salvage.TRUSTED] = 1
     state[salvage.FENCE] = state[salvage.EMBEDDED_UNTIL] = -1
     with Buffer(file, 0, file.size) as buffer:
-        outcome, needed = MORE, WINDOW_BYTES
+        outcome, needed = status.MORE, WINDOW_BYTES
         while outcome != status.END:
             at = int(state[salvage.AT])
             history = min(at, salvage.HISTORY)
-            if outcome == MORE:
+            if outcome == status.MORE:
                 before = buffer.position + buffer.size
                 buffer.advance(at - history, max(needed, WINDOW_BYTES) + history)
                 if at and buffer.position + buffer.size == before:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ottla.kernels import status
 from ottla.kernels.tables import Batches, allocate_batches, concat_batches, take_batches
-from ottla.kernels.walk import MORE, walk
+from ottla.kernels.walk import walk
 from ottla.log.ownership import may_be_owned
 from ottla.region import PADDING, Bytes, Region
 from ottla.storage import File, is_remote, local_path
@@ -54,23 +54,23 @@ def walk_file(
     block = _map_unless_owned(file, start)
     # The kernel may look at PADDING bytes past what is held: the end of a mapping is read instead.
     held = min(stop - start, block.size - PADDING)
-    outcome = MORE if held <= 0 else status.OK
+    outcome = status.MORE if held <= 0 else status.OK
     while True:
         before = rows
-        if outcome == MORE:
+        if outcome == status.MORE:
             block, seen = buffer, 0
             held = file.read_into(block, origin, min(wanted, max(0, stop - origin)))
         rows, at, outcome, _ = walk(block[seen:], held - seen, origin + seen, stop, table, rows)
         if look is not None and rows > before:
             look(Region(block, held, file.path, origin), table, before, rows)
         seen += at
-        if outcome == MORE and (seen > 0 or block is not buffer):
+        if outcome == status.MORE and (seen > 0 or block is not buffer):
             passed = rows - before
             wanted = stride.hop if passed and at // passed > stride.large else stride.block
             origin += seen
             continue
         # A fixed part that is not there although the file was long enough: the file shrank.
-        reason = status.END if outcome == MORE else outcome
+        reason = status.END if outcome == status.MORE else outcome
         yield Walk(take_batches(table, slice(0, rows)), origin + seen, reason)
         if outcome != status.TABLE_FULL:
             return

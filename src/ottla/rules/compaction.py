@@ -17,7 +17,7 @@ from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.kernels import compaction as kernels
 from ottla.kernels.compaction import Aborted, CleanedTransactions, KeyMap, Words
 from ottla.kernels.producers import WINDOW, Markers, fill_slots
-from ottla.kernels.status import TABLE_FULL
+from ottla.kernels.status import KEYS_FULL, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.rules.producer import ProducerState, slots_for
 from ottla.rules.transactions import Entries, aborted_mask
@@ -86,7 +86,7 @@ class KeyOffsets:
                 larger = _allocate_keys(2 * self.keys.offset.size)
                 kernels.move_keys(self.keys, larger)
                 self.keys = larger
-        self.is_full = status == kernels.BUFFER_FULL
+        self.is_full = status == KEYS_FULL
 
 
 def _allocate_keys(capacity: int) -> KeyMap:

@@ -17,7 +17,15 @@ from ottla.errors import Rule
 from ottla.format.sentinels import MAX_SEQUENCE, NO_OFFSET, NO_SEQUENCE
 from ottla.kernels import producers as kernels
 from ottla.kernels.producers import WINDOW, Completed, Markers, Producers, Windows
-from ottla.kernels.status import OK, TABLE_FULL
+from ottla.kernels.status import (
+    COORDINATOR_FENCED,
+    DUPLICATE,
+    EPOCH_FENCED,
+    NOT_TRANSACTIONAL,
+    OK,
+    SEQUENCE_OUT_OF_ORDER,
+    TABLE_FULL,
+)
 from ottla.kernels.tables import Batches, Int64s
 
 DEFAULT_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms
@@ -36,10 +44,10 @@ class Origin(IntEnum):
 
 
 _REFUSALS: Final = {
-    kernels.EPOCH_FENCED: (Rule.PRODUCER_EPOCH_FENCED, "a newer epoch was seen"),
-    kernels.SEQUENCE_OUT_OF_ORDER: (Rule.SEQUENCE_IN_ORDER, "does not follow the last sequence"),
-    kernels.COORDINATOR_FENCED: (Rule.COORDINATOR_EPOCH_FENCED, "a newer coordinator was seen"),
-    kernels.NOT_TRANSACTIONAL: (Rule.TRANSACTION_STATE, "a transaction is open"),
+    EPOCH_FENCED: (Rule.PRODUCER_EPOCH_FENCED, "a newer epoch was seen"),
+    SEQUENCE_OUT_OF_ORDER: (Rule.SEQUENCE_IN_ORDER, "does not follow the last sequence"),
+    COORDINATOR_FENCED: (Rule.COORDINATOR_EPOCH_FENCED, "a newer coordinator was seen"),
+    NOT_TRANSACTIONAL: (Rule.TRANSACTION_STATE, "a transaction is open"),
 }
 
 
@@ -180,7 +188,7 @@ def append(
     done = Completed(*(column[: state.cursor[kernels.COMPLETED]] for column in completed))
     if status == OK:
         return Appended(done, None)
-    if status == kernels.DUPLICATE:
+    if status == DUPLICATE:
         known = _seen(state.windows, int(state.cursor[kernels.DUPLICATE_AT]))
         return Appended(done, Duplicate(row, known))
     return Appended(done, _refusal(state, batches, markers, row, status))
@@ -210,15 +218,15 @@ def _refusal(
     producer_id, epoch = int(batches.producer_id[row]), int(batches.producer_epoch[row])
     known = _producer(state, _row_of(state, producer_id))
     found = expected = ""
-    if status == kernels.EPOCH_FENCED:
+    if status == EPOCH_FENCED:
         found, expected = str(epoch), f"at least {known.producer_epoch}"
-    elif status == kernels.SEQUENCE_OUT_OF_ORDER:
+    elif status == SEQUENCE_OUT_OF_ORDER:
         same_epoch = known.window and epoch == known.producer_epoch
         last = known.window[-1].last_sequence if same_epoch else NO_SEQUENCE
         found, expected = str(batches.base_sequence[row]), str((last + 1) % (MAX_SEQUENCE + 1))
-    elif status == kernels.COORDINATOR_FENCED:
+    elif status == COORDINATOR_FENCED:
         found, expected = str(markers.coordinator_epoch[row]), f"at least {known.coordinator_epoch}"
-    elif status == kernels.NOT_TRANSACTIONAL:
+    elif status == NOT_TRANSACTIONAL:
         first_offset = known.transaction_first_offset
         found, expected = "not transactional", f"the transaction from offset {first_offset}"
     return Refusal(row, rule, f"producer {producer_id}: {detail}", found, expected)
