@@ -87,8 +87,22 @@ def run_console(block: Block, document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", documents())
-def test_the_examples_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_examples_run(document: Path, tmp_path: Path) -> None:
+    # A process of its own: a Spark session that other tests left would run in another folder.
+    done = subprocess.run(
+        [sys.executable, __file__, str(document)],
+        cwd=tmp_path,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run_examples(document: Path) -> None:
+    """Run the blocks of a document in order, here."""
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks_of(document):
         if block.language == "python":
@@ -108,3 +122,7 @@ def test_links_between_documents_lead_somewhere() -> None:
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             assert (path.parent / target).exists(), f"{path}: {target}"
+
+
+if __name__ == "__main__":
+    run_examples(Path(sys.argv[1]))
