@@ -86,6 +86,11 @@ def test_a_terminal_shows_a_bar_and_a_table(folder: Path) -> None:
         pytest.param(["restore", "demo-out", "o", "--to", "soon"], "no offset", id="time"),
         pytest.param(["restore", "demo-out", "o", "--rename", "a=b"], "no such topic", id="rename"),
         pytest.param(["convert", "demo-out", "o", "--set", "a=b"], "NAME is one of", id="set"),
+        pytest.param(
+            ["convert", "demo-out", "o", "--split-bytes", "foo"],
+            "'foo' is not a positive size such as",
+            id="size",
+        ),
         pytest.param(["export", "demo-out", "o", "--topic", "t"], "no such partition", id="topic"),
     ],
 )

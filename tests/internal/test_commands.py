@@ -111,6 +111,13 @@ def test_groups_says_which_batches_are_broken_and_shows_the_rest(
     seen = capfd.readouterr()
     assert "crc-matches" in seen.err
     assert len(seen.out.splitlines()) == 2
+    assert run("groups", log_dir, "--format", "jsonl", "--quiet") == 1
+    assert capfd.readouterr() == (seen.out, "")
+
+
+def test_groups_refuses_to_choose_states_by_topic(log_dir: Path) -> None:
+    with pytest.raises(OptionError, match="whole groups"):
+        run("groups", log_dir, "--state", "--topic", "t")
 
 
 def test_groups_says_which_records_are_broken(

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.batch.convert import DEFAULT_BATCH_BYTES, Conversion, Loss
-from ottla.cli.job import add_out, add_range, add_run, add_selection, run_plan, selection_of
+from ottla.cli.job import (
+    add_out,
+    add_range,
+    add_run,
+    add_selection,
+    run_plan,
+    selection_of,
+    size,
+)
 from ottla.cli.output import add_format
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
@@ -57,12 +65,12 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument("--level", type=int, help="of the codec (default: Kafka's)")
     parser.add_argument(
         "--batch-bytes",
-        type=parse_bytes,
+        type=size,
         metavar="SIZE",
         help="put records together into batches of this size, before compression, where no"
         " producer's sequence forbids it (default: batches of magic 2 stay as they are)",
     )
-    parser.add_argument("--segment-bytes", type=parse_bytes, default=1 << 30, metavar="SIZE")
+    parser.add_argument("--segment-bytes", type=size, default=1 << 30, metavar="SIZE")
     parser.add_argument(
         "--set",
         action="append",

@@ -16,6 +16,7 @@ from ottla.cli.output import (
     time_text,
     write,
 )
+from ottla.errors import OptionError
 from ottla.internal.views import VIEWS
 from ottla.jobs.internal_topics import Contents, find_internal_topic, read_current
 from ottla.jobs.positions import find_log_end
@@ -37,6 +38,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument("--group", action="append", help="only this group; may be repeated")
     parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
     parser.add_argument("--partition", type=int, action="append", help="only this partition")
+    parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
     add_format(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--state", action="store_true", help="the groups and their members instead")
@@ -50,6 +52,8 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the committed offsets; 1 if some records could not be read."""
+    if arguments.state and (arguments.topic or arguments.partition):
+        raise OptionError("--state shows whole groups: leave out --topic and --partition")
     view = VIEWS["groups" if arguments.state else "group_offsets"]
     topic = find_internal_topic(arguments.paths, view.topic)
     contents = read_current(topic, view)
@@ -62,23 +66,22 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_offsets(_with_lag(chosen, arguments.paths), arguments.format)
     flush()
-    return report_problems(view.topic, contents)
+    return report_problems(view.topic, contents, quiet=arguments.quiet)
 
 
-def report_problems(topic: str, contents: Contents) -> int:
-    """Say on stderr what could not be read; the exit code."""
+def report_problems(topic: str, contents: Contents, *, quiet: bool) -> int:
+    """Say on stderr what could not be read, unless `quiet`; the exit code."""
     rows = contents.rows.filter(pc.is_valid(contents.rows["error"])).to_pylist()
     lines = [f"{topic}, offset {row['logOffset']}: {row['error']}" for row in rows]
-    for line in contents.broken + lines:
-        print(f"ottla: {line}", file=sys.stderr)
+    if not quiet:
+        for line in contents.broken + lines:
+            print(f"ottla: {line}", file=sys.stderr)
     return 1 if contents.broken or lines else 0
 
 
 def _is_wanted(row: Row, arguments: argparse.Namespace) -> bool:
     if arguments.group and row["group"] not in arguments.group:
         return False
-    if arguments.state:
-        return True
     if arguments.topic and row["topic"] not in arguments.topic:
         return False
     return not arguments.partition or row["partition"] in arguments.partition

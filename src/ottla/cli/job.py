@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ottla.cli.output import Format, flush, json_line, print_table, write
+from ottla.errors import OptionError
 from ottla.jobs.account import Row
 from ottla.jobs.output import OutputJob
 from ottla.jobs.selection import Selection, parse_moment
@@ -44,12 +45,20 @@ def add_run(parser: argparse.ArgumentParser, *, split: str | None = None) -> Non
     if split is not None:
         parser.add_argument(
             "--split-bytes",
-            type=parse_bytes,
+            type=size,
             default=parse_bytes(split),
             metavar="SIZE",
             help=f"about how much one task takes, cut between batches (default: {split})",
         )
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no account")
+
+
+def size(text: str) -> int:
+    """A size as a flag gives it."""
+    try:
+        return parse_bytes(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {error}") from error
 
 
 def selection_of(arguments: argparse.Namespace) -> Selection:

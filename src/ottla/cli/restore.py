@@ -3,12 +3,19 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.job import add_out, add_range, add_run, add_selection, run_plan, selection_of
+from ottla.cli.job import (
+    add_out,
+    add_range,
+    add_run,
+    add_selection,
+    run_plan,
+    selection_of,
+    size,
+)
 from ottla.cli.output import add_format
 from ottla.jobs.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.selection import parse_pairs
 from ottla.log.index_builder import SegmentConfig
-from ottla.options.texts import parse_bytes
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
@@ -49,7 +56,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         metavar="TOPIC=ID",
         help="the id of a topic of OUT; a renamed one has none otherwise, the others keep theirs",
     )
-    parser.add_argument("--segment-bytes", type=parse_bytes, default=1 << 30, metavar="SIZE")
+    parser.add_argument("--segment-bytes", type=size, default=1 << 30, metavar="SIZE")
     add_run(parser, split="1g")
     add_format(parser)
     parser.set_defaults(run=run)

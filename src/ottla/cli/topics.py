@@ -23,6 +23,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         help="a log directory, the partition __cluster_metadata-0, or a .checkpoint",
     )
     parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
+    parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
     add_format(parser)
     parser.set_defaults(run=run)
 
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_text(topics)
     flush()
-    return report_problems(topic.topic, contents)
+    return report_problems(topic.topic, contents, quiet=arguments.quiet)
 
 
 def _configs(rows: list[Row]) -> dict[str, dict[str, str]]:
