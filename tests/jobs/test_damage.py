@@ -16,6 +16,8 @@ from ottla.errors import CorruptLogError, Violation
 from ottla.jobs.read import read_headers, read_slice, read_violations
 from ottla.jobs.slices import Task, plan_tasks
 from ottla.options.read import ReadOptions, for_batch, parse_read_options
+from ottla.spark.reader import read_task
+from ottla.spark.schema import arrow_schema, schema_of
 
 BATCHES, PER_BATCH = 400, 3
 DAMAGED = 57  # the batch that is damaged
@@ -177,3 +179,13 @@ def test_a_preallocated_end_is_no_damage(tmp_path: Path) -> None:
     for cut in CUTS:
         chosen = options(path, mode="failfast", **cut)
         assert offsets(plan_tasks(chosen), chosen) == list(range(BATCHES * PER_BATCH))
+
+
+def test_rows_of_violations_come_in_batches_of_bounded_size(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    broken = b"".join(batch([Row(offset, 5)])[:-1] + b"?" for offset in range(4100))
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(broken)
+    chosen = options(tmp_path, view="violations")
+    (task,) = plan_tasks(chosen)
+    tables = list(read_task(task, chosen, arrow_schema(schema_of(chosen))))
+    assert [table.num_rows for table in tables] == [4096, 4]

@@ -1,6 +1,8 @@
 """The batch reader: tasks of slices out, Arrow batches back."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -13,6 +15,8 @@ from ottla.log.segment import Mode
 from ottla.options.read import ReadOptions, View
 from ottla.spark.rows import core_columns, corrupt_rows, to_spark, violation_rows
 from ottla.spark.schema import arrow_schema, check_schema
+
+_VIOLATION_ROWS: Final = 4096  # in one Arrow batch: a slice can be broken from end to end
 
 
 class LogReadError(Exception):
@@ -70,9 +74,9 @@ def _batches(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[p
 
 
 def _violations(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    found = list(read_violations(part, options))
-    if found:
-        yield violation_rows(found, target)
+    found = read_violations(part, options)
+    while rows := list(islice(found, _VIOLATION_ROWS)):
+        yield violation_rows(rows, target)
 
 
 _VIEWS = {View.RECORDS: _records, View.BATCHES: _batches, View.VIOLATIONS: _violations}
