@@ -91,3 +91,23 @@ def test_a_quick_look_finds_a_flipped_byte_and_opens_no_record(tmp_path: Path) -
     rows = violations(verify(find_partitions([tmp_path]), VerifyOptions(quick=True)))
     assert [row["file"] for row in rows if row["rule"] == Rule.CRC_MATCHES] == [str(log)]
     assert not [row for row in rows if row["stage"] in ("records", "record")]
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        pytest.param("*.log", "orders-0/00000000000000000000.log", id="log"),
+        pytest.param("*.index", "orders-0", id="index"),
+    ],
+)
+def test_a_file_that_vanishes_is_a_violation_and_other_partitions_are_checked(
+    tmp_path: Path, files: str, named: str
+) -> None:
+    write_topic(tmp_path, "orders", partitions=2)
+    partitions = find_partitions([tmp_path])
+    sorted((tmp_path / "orders-0").glob(files))[0].unlink()
+    rows = verify(partitions, VerifyOptions())
+    assert len([row for row in rows if row["account"]]) == 2
+    (lost,) = [row for row in violations(rows) if row["rule"] == Rule.SLICE_COMPLETE]
+    assert (lost["file"], lost["topic"], lost["partition"]) == (f"{tmp_path}/{named}", "orders", 0)
+    assert "vanished" in str(lost["detail"])

@@ -7,7 +7,7 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.errors import Rule, Violation
 from ottla.jobs.account import account_row, add_rows
 from ottla.jobs.positions import find_batch_starts
 from ottla.kernels.gather import CONTROL
@@ -63,6 +64,7 @@ VERDICT_SCHEMA: Final = pa.schema(
     ]
 )
 _VERDICT_ROWS: Final = 4096
+_LAST_WINDOW: Final = 2**31 - 1  # comes after all that were read of its part
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,17 @@ def plan_verify(partitions: Sequence[Partition], options: VerifyOptions) -> list
 
 
 def see_part(part: Part, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
-    """What a part of a segment says by itself."""
+    """What a part of a segment says by itself; that it vanished is a finding like others."""
+    try:
+        yield from _see_file(part, options)
+    except FileNotFoundError as error:
+        assert part.file is not None
+        lost = Violation(Rule.SLICE_COMPLETE, str(error), part.file.path, part.start)
+        seen = Seen([lost], allocate_batches(0), no_markers(0), 0)
+        yield _pack(part, _LAST_WINDOW, part.stop, seen, 0.0)
+
+
+def _see_file(part: Part, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
     decoder = None if options.quick else Decoder(CONTROL, max_batch_bytes=options.max_batch_bytes)
     began = time.perf_counter()
     number, window, reached = 0, None, part.stop
@@ -185,7 +197,7 @@ def _judge(
     accounts = [_empty_account(partition)]
     segments = _segments(rows, len(partition.segments), accounts.append, partition)
     verdicts, count, skipped = [], 0, set()
-    for violation in check_seen(partition, segments, options.storage):
+    for violation in _until_vanished(check_seen(partition, segments, options.storage), partition):
         verdicts.append(violation.as_row())
         count += 1
         if violation.rule.stage in _WHOLE_BATCH:
@@ -196,6 +208,15 @@ def _judge(
     account = add_rows(accounts) | {"violations": count, "skippedBatches": len(skipped)}
     verdicts.append({"account": json.dumps(account)})
     yield pa.RecordBatch.from_pylist(verdicts, VERDICT_SCHEMA)
+
+
+def _until_vanished(found: Iterator[Violation], partition: Partition) -> Iterator[Violation]:
+    """A side file that is gone ends the check of its partition, and of no other."""
+    try:
+        yield from found
+    except FileNotFoundError as error:
+        name, gone = partition.name, Violation(Rule.SLICE_COMPLETE, str(error), partition.path, 0)
+        yield replace(gone, topic=name.topic, partition=name.partition) if name else gone
 
 
 _WHOLE_BATCH: Final = frozenset({"header", "crc", "records"})
