@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+import builders
 import naive
+from builders import Row
 from log.generated import random_log
 from log.test_segment_writer import write
+from ottla.errors import CorruptLogError
 from ottla.log.index_builder import SegmentConfig
 from ottla.log.lookup import find_offset, find_timestamp
 from ottla.log.names import Kind
@@ -54,6 +57,28 @@ def test_a_thousand_timestamps_are_found_where_a_scan_finds_them(
         wanted = chooser.randrange(min(times) - 100, max(times) + 100)
         expected = next((record for record in records if record[1] >= wanted), None)
         assert find_timestamp(segment, wanted) == expected
+
+
+def test_a_break_before_the_timestamp_is_an_error_and_no_absence(tmp_path: Path) -> None:
+    parts = [builders.batch([Row(at, 1000 + at)]) for at in range(3)]
+    (tmp_path / "t-0").mkdir()
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    for broken in (
+        parts[1][:8] + bytes(4) + parts[1][12:],
+        parts[1][:16] + b"\x09" + parts[1][17:],
+    ):
+        log.write_bytes(parts[0] + broken + parts[2])
+        (partition,) = find_partitions([tmp_path])
+        assert find_timestamp(partition.segments[0], 1000) == (0, 1000)
+        with pytest.raises(CorruptLogError):
+            find_timestamp(partition.segments[0], 1002)
+
+
+def test_zeros_at_the_end_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(builders.batch([Row(0, 1000)]) + bytes(500))
+    (partition,) = find_partitions([tmp_path])
+    assert find_timestamp(partition.segments[0], 1001) is None
 
 
 def test_a_broken_index_is_not_believed(log: tuple[Segment, list[dict[str, int]]]) -> None:

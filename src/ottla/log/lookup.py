@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
-from ottla.errors import CorruptLogError
+from ottla.errors import CorruptLogError, Severity
 from ottla.kernels.gather import CONTROL
 from ottla.log.names import Kind
 from ottla.log.offset_index import check_offset_index, lookup_offset, read_offset_index
@@ -108,3 +108,5 @@ def _records(file: File, position: int, timestamp: int) -> Iterator[Place]:
                     yield Place(int(offsets[index]), int(times[index]))
             if decoder.broken:
                 raise CorruptLogError(decoder.broken[0].violation)
+        if window.violation is not None and window.violation.rule.severity is Severity.ERROR:
+            raise CorruptLogError(window.violation)
