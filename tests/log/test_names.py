@@ -9,7 +9,6 @@ from ottla.log.names import (
     Kind,
     PartitionName,
     file_name,
-    metadata_snapshot_name,
     parse_directory_name,
     parse_file_name,
 )
@@ -46,10 +45,6 @@ def test_a_short_offset_is_read_as_kafka_reads_it() -> None:
 )
 def test_a_metadata_snapshot_has_an_offset_and_an_epoch(name: str, state: FileState) -> None:
     assert parse_file_name(name) == FileName(7, Kind.METADATA_SNAPSHOT, state, epoch=2)
-
-
-def test_a_metadata_snapshot_name_is_written() -> None:
-    assert metadata_snapshot_name(7, 2) == "00000000000000000007-0000000002.checkpoint"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ from ottla.log.offset_index import (
     check_offset_index,
     lookup_offset,
     read_offset_index,
-    truncate_offset_index,
-    upper_bound,
     write_offset_index,
 )
 
@@ -51,24 +49,6 @@ def test_lookup_gives_the_greatest_entry_at_or_below(offset: int, found: tuple[i
 
 def test_lookup_in_an_empty_index_gives_the_base_at_zero() -> None:
     assert lookup_offset(read_offset_index(b"", BASE), 1000) == (45, 0)
-
-
-def test_the_upper_bound_is_the_first_entry_past_the_fetch() -> None:
-    found = index((0, 0), (5, 10), (8, 23), (9, 31), (12, 47))
-    assert upper_bound(found, 0, 10) == (5, 10)
-    assert upper_bound(found, 0, 11) == (8, 23)
-    assert upper_bound(found, 10, 10) == (8, 23)
-    assert upper_bound(found, 23, 24) == (12, 47)
-    assert upper_bound(found, 31, 17) is None
-    assert upper_bound(read_offset_index(b"", 0), 0, 5) is None
-
-
-@pytest.mark.parametrize(
-    ("offset", "kept"), [(12, [0, 3, 6, 9]), (10, [0, 3, 6, 9]), (9, [0, 3, 6]), (5, [0, 3])]
-)
-def test_truncation_keeps_what_is_strictly_smaller(offset: int, kept: list[int]) -> None:
-    before = index((0, 1), (3, 2), (6, 3), (9, 4))
-    assert truncate_offset_index(before, offset).offset.tolist() == kept
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from ottla.log.time_index import (
     check_time_index,
     lookup_timestamp,
     read_time_index,
-    truncate_time_index,
     write_time_index,
 )
 
@@ -41,11 +40,6 @@ def test_lookup_gives_the_greatest_timestamp_at_or_below(
 
 def test_lookup_in_an_empty_index_gives_no_timestamp_and_the_base() -> None:
     assert lookup_timestamp(read_time_index(b"", BASE), 100) == (-1, 45)
-
-
-@pytest.mark.parametrize(("offset", "kept"), [(76, 3), (75, 2), (66, 2), (65, 1), (45, 0)])
-def test_truncation_compares_offsets(offset: int, kept: int) -> None:
-    assert truncate_time_index(read_time_index(DATA, BASE), offset).offset.size == kept
 
 
 def written(*entries: tuple[int, int]) -> bytes:

@@ -8,7 +8,6 @@ from ottla.log.transaction_index import (
     check_transaction_index,
     collect_aborted,
     read_transaction_index,
-    truncate_transaction_index,
     write_transaction_index,
 )
 
@@ -45,11 +44,6 @@ def test_aborted_transactions_of_a_fetch_are_collected(
 ) -> None:
     found, ended = collect_aborted(aborted_transactions(ROWS), fetch_offset, upper_bound)
     assert (found["producer_id"].tolist(), ended) == (producers, complete)
-
-
-@pytest.mark.parametrize(("offset", "kept"), [(51, 4), (50, 3), (0, 0)])
-def test_truncation_cuts_at_the_first_marker_at_or_past(offset: int, kept: int) -> None:
-    assert truncate_transaction_index(aborted_transactions(ROWS), offset).size == kept
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from ottla.kernels.render_json import put_batch_json, put_record_json
 from ottla.kernels.render_tables import HEADER_ROOM, LINE_ROOM, BatchColumns, Flags, RecordColumns
 from ottla.kernels.render_text import put_batch_text, put_record_text
 from ottla.kernels.tables import Int64s
-
-PADDING = 64  # after the bytes of an ending (ottla.region.PADDING)
+from ottla.region import PADDING
 
 # How a line looks.
 JSON = 0

@@ -7,7 +7,6 @@ from typing import Final
 
 from ottla.format.sentinels import INT32_MAX
 
-CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 REMOTE_INDEX_CACHE: Final = (
     "remote-log-index-cache"  # the one folder a broker skips (RemoteIndexCache)
 )
@@ -93,15 +92,6 @@ def file_name(offset: int, kind: Kind, state: FileState = FileState.LIVE) -> str
     '00000000000000000042.timeindex'
     """
     return f"{offset:020d}{kind}{state}"
-
-
-def metadata_snapshot_name(offset: int, epoch: int) -> str:
-    """The name of a KRaft snapshot.
-
-    >>> metadata_snapshot_name(7, 2)
-    '00000000000000000007-0000000002.checkpoint'
-    """
-    return f"{offset:020d}-{epoch:010d}{Kind.METADATA_SNAPSHOT}"
 
 
 class DirectoryState(StrEnum):

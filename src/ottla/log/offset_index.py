@@ -45,20 +45,6 @@ def lookup_offset(index: OffsetIndex, offset: int) -> tuple[int, int]:
     return int(index.offset[row]), int(index.position[row])
 
 
-def upper_bound(index: OffsetIndex, position: int, size: int) -> tuple[int, int] | None:
-    """The first entry at or past `position + size` (OffsetIndex.fetchUpperBoundOffset)."""
-    row = int(np.searchsorted(index.position, position + size, side="left"))
-    if row == index.position.size:
-        return None
-    return int(index.offset[row]), int(index.position[row])
-
-
-def truncate_offset_index(index: OffsetIndex, offset: int) -> OffsetIndex:
-    """Only entries strictly below `offset` (OffsetIndex.truncateTo)."""
-    stop = int(np.searchsorted(index.offset, offset, side="left"))
-    return OffsetIndex(index.base_offset, index.offset[:stop], index.position[:stop])
-
-
 def check_offset_index(data: bytes, base_offset: int, file: str) -> Iterator[Violation]:
     """What is wrong with an index whatever its log says."""
     yield from check_entries(data, INDEX_ENTRY, file)

@@ -46,12 +46,6 @@ def lookup_timestamp(index: TimeIndex, timestamp: int) -> tuple[int, int]:
     return int(index.timestamp[row]), int(index.offset[row])
 
 
-def truncate_time_index(index: TimeIndex, offset: int) -> TimeIndex:
-    """Only entries whose offset is strictly below `offset` (TimeIndex.truncateTo)."""
-    stop = int(np.searchsorted(index.offset, offset, side="left"))
-    return TimeIndex(index.base_offset, index.timestamp[:stop], index.offset[:stop])
-
-
 def check_time_index(data: bytes, base_offset: int, file: str) -> Iterator[Violation]:
     """What is wrong with an index whatever its log says."""
     yield from check_entries(data, TIME_INDEX_ENTRY, file)

@@ -42,12 +42,6 @@ def collect_aborted(entries: Entries, fetch_offset: int, upper_bound: int) -> tu
     return seen[touches], bool(ends.size)
 
 
-def truncate_transaction_index(entries: Entries, offset: int) -> Entries:
-    """Entries before the first whose marker is at or past `offset` (truncateTo)."""
-    past = np.flatnonzero(entries["last_offset"] >= offset)
-    return entries[: int(past[0])] if past.size else entries
-
-
 def check_transaction_index(data: bytes, base_offset: int, file: str) -> Iterator[Violation]:
     """What is wrong with an index whatever its log says."""
     entries = read_transaction_index(data)
