@@ -16,7 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
+from ottla.errors import Rule
+
 ROOT = Path(__file__).parent.parent
+RULES = ROOT / "docs" / "rules.md"
 FENCE = re.compile(r"^```(python|console|bash)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Commands that build the very environment that this test runs in.
 SETTING_UP = ("make", "git", "pip", "cd", ".ci/run", "pre-commit")
@@ -116,6 +119,11 @@ def test_every_make_target_that_a_document_names_exists() -> None:
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"(?:`|\$ )make ([a-z-]+)", path.read_text()):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{path}: make {target}"
+
+
+def test_every_rule_has_its_row() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \|", RULES.read_text(), re.MULTILINE)
+    assert set(rows) == {rule.value for rule in Rule}
 
 
 def test_links_between_documents_lead_somewhere() -> None:
