@@ -88,13 +88,13 @@ def encode_batches(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Enc
     return _encode_wrappers(records, bounds, new)
 
 
-def split(
-    records: RecordBuffers, new: NewBatch, batch_bytes: int, *, compression_ratio: float = 1.0
-) -> Int64s:
+def split(records: RecordBuffers, new: NewBatch, batch_bytes: int) -> Int64s:
     """Cut records into batches as a producer does with a `batch.size`; return their bounds."""
     records = frozen(records)
     bounds = np.empty(records.offset.size + 1, dtype=np.int64)
-    ratio = np.float32(0 if new.codec == Codec.NONE else compression_ratio)
+    ratio = np.float32(
+        0 if new.codec == Codec.NONE else 1
+    )  # a producer that has compressed nothing yet
     if new.magic == CURRENT_MAGIC:
         count = split_v2(records, batch_bytes, ratio, new.delete_horizon, bounds)
     else:
