@@ -1,7 +1,7 @@
 """Cut batches out of bytes: the first 17 bytes are alike in every format."""
 
 from ottla.format.layout import BATCH_OVERHEAD, FRAME_SIZE, LOG_OVERHEAD, MESSAGE_MINIMUM
-from ottla.format.sentinels import INT32_MAX
+from ottla.format.sentinels import INT32_MAX, NO_COUNT
 from ottla.kernels._jit import Bytes, i64, inlined, kernel
 from ottla.kernels.ints import read_i8, read_i16, read_i32, read_i64, read_u32, wrapping_add
 from ottla.kernels.status import END, MAGIC_UNKNOWN, OK, SIZE_TOO_LARGE, SIZE_TOO_SMALL, TABLE_FULL
@@ -77,7 +77,7 @@ def view_legacy(data: Bytes, at: int, row: int, batches: Batches) -> None:
     batches.producer_id[row] = -1
     batches.producer_epoch[row] = -1
     batches.base_sequence[row] = -1
-    batches.count[row] = -1
+    batches.count[row] = NO_COUNT
 
 
 @kernel
