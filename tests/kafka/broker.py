@@ -176,9 +176,9 @@ def dump_log(log_dir: Path) -> str:
 
 
 def _is_index_of_nothing(path: Path) -> bool:
-    """The preallocated index of an empty log: kafka-dump-log dies of it (NoSuchElement)."""
+    """The index of an empty log: kafka-dump-log dies of either kind."""
     log = path.with_suffix(".log")
-    return path.suffix == ".index" and log.exists() and log.stat().st_size == 0
+    return path.suffix in (".index", ".timeindex") and log.exists() and log.stat().st_size == 0
 
 
 def write_properties(path: Path, settings: dict[str, str]) -> None:
