@@ -91,16 +91,22 @@ def _read(part: Slice, columns: Sequence[str], options: ReadOptions) -> Iterator
     )
     for window in _windows(part, options):
         for chunk in decoder.decode(window.region, window.batches):
+            if options.mode is Mode.FAILFAST and _asked(decoder, part):
+                break  # the chunk may hold what is behind the damage
             yield _finish(chunk, part, columns)
-        violations = [
-            broken.violation for broken in decoder.broken if _is_asked(broken.violation, part)
-        ]
+        violations = _asked(decoder, part)
         if _is_error(window.violation):
             violations.append(window.violation)
-        if violations:
+        if violations and options.mode is not Mode.FAILFAST:
             yield _finish_chunk(decoder.flush(), part, columns)
+        if violations:
             yield Reading(None, _named(violations, part))
     yield _finish_chunk(decoder.flush(), part, columns)
+
+
+def _asked(decoder: Decoder, part: Slice) -> list[Violation]:
+    """What is broken so far of what the slice asks for."""
+    return [broken.violation for broken in decoder.broken if _is_asked(broken.violation, part)]
 
 
 def _windows(part: Slice, options: ReadOptions) -> Iterator[Window]:
