@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from benchmarks.corpus import Case
 from ottla.arrow.from_arrow import records_from_arrow
-from ottla.arrow.to_arrow import allocate_from_pool, records_to_arrow, wanted_flags
+from ottla.arrow.to_arrow import records_to_arrow, wanted_flags
 from ottla.batch.decode import Decoder
 from ottla.batch.encode import encode_batches
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import NewBatch
 from ottla.format.attributes import Codec
 from ottla.kernels.crc import compute_crcs

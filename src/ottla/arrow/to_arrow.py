@@ -28,11 +28,6 @@ from ottla.region import Bytes
 Ints = npt.NDArray[Any]
 
 
-def allocate_from_pool(size: int) -> Bytes:
-    """Memory of Arrow's pool: it is reused, where NumPy's large arrays fault in every page anew."""
-    return np.frombuffer(pa.allocate_buffer(size), dtype=np.uint8)
-
-
 _WANTED: Final = {
     "key": gather.KEYS,
     "value": gather.VALUES,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.batch.attributes import add_sequence
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.rows import Row, frozen, pack_rows
 from ottla.codec import compress, resolve_level
@@ -291,7 +292,7 @@ def _starts(sizes: Int64s) -> Int64s:
 
 
 def _allocate(size: int) -> Bytes:
-    return np.empty(size + PADDING, dtype=np.uint8)
+    return allocate_from_pool(size + PADDING)
 
 
 def refuse(outcome: tuple[int, int], records: RecordBuffers) -> None:

@@ -13,13 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ottla.arrow.to_arrow import (
-    allocate_from_pool,
-    batches_to_arrow,
-    records_to_arrow,
-    wanted_flags,
-)
+from ottla.arrow.to_arrow import batches_to_arrow, records_to_arrow, wanted_flags
 from ottla.batch.decode import Chunk, Decoder
+from ottla.batch.memory import allocate_from_pool
 from ottla.errors import CorruptLogError, Rule, Severity, Stage, Violation
 from ottla.jobs.logs import Bounds, report_loss
 from ottla.jobs.positions import find_entry, read_index_file

@@ -15,15 +15,11 @@ import pyarrow as pa
 
 from ottla.arrow.from_arrow import records_from_arrow
 from ottla.arrow.schema import RECORD_COLUMNS, RECORD_SCHEMA
-from ottla.arrow.to_arrow import (
-    allocate_from_pool,
-    batches_to_arrow,
-    records_to_arrow,
-    wanted_flags,
-)
+from ottla.arrow.to_arrow import batches_to_arrow, records_to_arrow, wanted_flags
 from ottla.batch.attributes import last_sequences
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.encode import encode_batches, split
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import NewBatch
 from ottla.errors import CorruptLogError, OptionError, PublishError, Rule, Severity, Violation
 from ottla.format.sentinels import MAX_SEQUENCE

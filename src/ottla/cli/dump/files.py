@@ -4,8 +4,8 @@ import argparse
 import os
 from collections.abc import Iterator, Sequence
 
-from ottla.arrow.to_arrow import allocate_from_pool
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.parts import Part, read_headers, read_parts
 from ottla.cli.dump.jsonl import JSONL
 from ottla.cli.dump.lines import LinePrinter
