@@ -62,3 +62,9 @@ def wrapping_add(left: int, right: int) -> int:
     low = (left & i64(0xFFFFFFFF)) + (right & i64(0xFFFFFFFF))
     high = (left >> i64(32)) + (right >> i64(32)) + (low >> i64(32))
     return (high << i64(32)) | (low & i64(0xFFFFFFFF))
+
+
+@inlined
+def wrapping_subtract(left: int, right: int) -> int:
+    """Java's long subtraction, in silence as well: minus a number is its complement plus one."""
+    return wrapping_add(left, wrapping_add(~right, i64(1)))

@@ -10,6 +10,7 @@ from ottla.format.layout import BATCH_OVERHEAD, LOG_OVERHEAD
 from ottla.format.sentinels import INT32_MAX
 from ottla.kernels._jit import Bytes, i64, inlined, kernel
 from ottla.kernels.crc import crc32c_inlined
+from ottla.kernels.ints import wrapping_subtract
 from ottla.kernels.status import (
     NEW_BATCH_TOO_LARGE,
     OFFSET_DELTA_RANGE,
@@ -97,7 +98,7 @@ def measure_v2(
             previous = offset
             newest = max(newest, timestamp)
             size = fields_size(records, row)
-            size += varint_size(timestamp - base_timestamp)
+            size += varint_size(wrapping_subtract(timestamp, base_timestamp))
             size += varint_size(offset - base_offset)
             sizes[row] = size
             total += field_size(size)
@@ -124,7 +125,7 @@ def write_record(
     """One record; `base` is the batch's offset and timestamp."""
     at = write_varint(out, at, size)
     at = write_i8(out, at, 0)  # attributes
-    at = write_varint(out, at, records.timestamp[row] - base[1])
+    at = write_varint(out, at, wrapping_subtract(records.timestamp[row], base[1]))
     at = write_varint(out, at, records.offset[row] - base[0])
     start, size = span(records.key_bounds, records.key_valid, row)
     at = write_field(out, at, records.key_bytes, start, size)

@@ -10,6 +10,7 @@ import numpy as np
 from ottla.format.layout import BATCH_OVERHEAD, LOG_OVERHEAD
 from ottla.format.sentinels import INT32_MAX
 from ottla.kernels._jit import i64, inlined, kernel
+from ottla.kernels.ints import wrapping_subtract
 from ottla.kernels.records_legacy_write import message_overhead, message_size
 from ottla.kernels.records_v2_write import field_size, fields_size, is_int32
 from ottla.kernels.tables import Int64s, RecordBuffers
@@ -49,7 +50,9 @@ def split_v2(
         if not full:
             estimated = BATCH_OVERHEAD + estimate(written, ratio)
             next_delta = records.offset[row - 1] - records.offset[first] + 1
-            wanted = record_size(records, row, next_delta, timestamp - base_timestamp)
+            wanted = record_size(
+                records, row, next_delta, wrapping_subtract(timestamp, base_timestamp)
+            )
             full = (
                 estimated >= limit
                 or estimated + wanted > limit
@@ -63,7 +66,9 @@ def split_v2(
             written = i64(0)
             base_timestamp = delete_horizon if delete_horizon >= 0 else timestamp
         offset_delta = records.offset[row] - records.offset[first]
-        written += record_size(records, row, offset_delta, timestamp - base_timestamp)
+        written += record_size(
+            records, row, offset_delta, wrapping_subtract(timestamp, base_timestamp)
+        )
     bounds[batches] = records.offset.size
     return batches
 
