@@ -20,7 +20,7 @@ help: ## Show this list
 demo: $(READY) java ## Write segments, read them back, end in a Spark job over them
 	$(BIN)/ottla demo
 
-test: $(READY) java ## All that needs only Python and Java, below 15 minutes
+test: $(READY) java ## All that needs only Python and Java
 	$(PYTEST) -m 'not ($(ELSEWHERE))'
 	$(MAKE) --no-print-directory test-nojit
 
