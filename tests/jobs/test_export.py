@@ -234,5 +234,20 @@ def test_a_range_of_times_is_exported(tmp_path: Path, topic: list[Written]) -> N
     assert [offset for (offset,) in query(tmp_path, '"offset"')] == offsets
 
 
+def test_lines_escape_what_header_keys_hold(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "t-0").mkdir(parents=True)
+    headers = ((b'a "b"\n', None), ("é\\".encode(), b"\0"), (b"", b""))
+    rows = [Row(0, 1000, None, b"", headers), Row(1, 1000, b"k", None)]
+    (tmp_path / "logs" / "t-0" / f"{0:020d}.log").write_bytes(batch(rows))
+    export(tmp_path, ExportOptions(format=FileFormat.JSONL))
+    (path,) = (tmp_path / "out").rglob("*.jsonl")
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["headers"] for line in found] == [
+        [['a "b"\n', None], ["é\\", "AA=="], ["", ""]],
+        [],
+    ]
+    assert [(line["key"], line["value"]) for line in found] == [(None, ""), ("aw==", None)]
+
+
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)

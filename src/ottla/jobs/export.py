@@ -4,7 +4,6 @@ Files lie in `topic=T/partition=P/` and are named by their first and last offset
 there says what was exported: a second run goes on after it.
 """
 
-import base64
 import json
 import posixpath
 import re
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 from ottla.arrow.schema import HEADERS_TYPE
 from ottla.errors import OptionError
 from ottla.jobs.account import account_row
+from ottla.jobs.json_lines import json_lines
 from ottla.jobs.logs import Log
 from ottla.jobs.output import OutputJob, nothing_to_close
 from ottla.jobs.read import read_slice
@@ -352,44 +352,20 @@ class _ParquetFile:
 
 
 class _JsonLines:
-    """One object for each record; bytes are base64, as in a dump."""
+    """One object for each record."""
 
     def __init__(self, stream: Any, options: ExportOptions) -> None:
         self.stream = stream
         self.options = options
 
     def write(self, records: pa.RecordBatch) -> None:
-        rows = to_export(records, self.options).to_pylist()
-        for row, timestamp in zip(rows, records.column("timestamp").to_pylist(), strict=True):
-            row["timestamp"] = timestamp
-        self.stream.write("".join(f"{self._line(row)}\n" for row in rows).encode())
-
-    def _line(self, row: dict[str, Any]) -> str:
-        row["key"] = _base64(row["key"])
-        row["headers"] = [[each["key"], _base64(each["value"])] for each in row["headers"]]
-        if self.options.value_as is ValueAs.BINARY:
-            row["value"] = _base64(row["value"])
-        elif row["valueRaw"] is None:
-            del row["valueRaw"]
-        else:
-            row["valueRaw"] = _base64(row["valueRaw"])
-        texts = {name: _json_text(value) for name, value in row.items()}
-        if self.options.value_as is ValueAs.JSON and row["value"] is not None:
-            # As it was written, since a parsed number may be another. Only between the tokens of
-            # JSON can there be line breaks.
-            texts["value"] = row["value"].replace("\n", " ").replace("\r", " ")
-        return "{" + ",".join(f'"{name}":{text}' for name, text in texts.items()) + "}"
+        rows = to_export(records, self.options)
+        value_is_json = self.options.value_as is ValueAs.JSON
+        timestamps = records.column("timestamp")
+        self.stream.write(json_lines(rows, timestamps, value_is_json=value_is_json))
 
     def close(self) -> None:
         return
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _base64(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()
 
 
 _WRITERS: Final[dict[FileFormat, Any]] = {
