@@ -84,6 +84,12 @@ BY_COUNT = [
         [(1, 0, 1), (2, 0, 1), *steps(3, 0, 1, 2)],
         id="SPARK-46798",
     ),
+    pytest.param(
+        3,
+        [(1, 0, 1), (2, 0, 1), (3, 0, 1)],
+        [(1, 0, 1), (2, 0, 1), (3, 0, 1)],
+        id="SPARK-46798-unsplit",
+    ),
 ]
 
 
@@ -99,6 +105,18 @@ BY_RECORDS = [
     pytest.param(
         None, 4, [(1, 0, 4), (2, 0, 5)], [(1, 0, 4), *steps(2, 0, 2, 5)], id="only-what-is-too-long"
     ),
+    pytest.param(None, 4, [(1, 1, 5)], [(1, 1, 5)], id="SPARK-49259-just-short-enough"),
+    pytest.param(None, 4, [(1, 1, 2)], [(1, 1, 2)], id="SPARK-49259-short"),
+    pytest.param(None, 4, [(1, 1, 6)], steps(1, 1, 3, 6), id="SPARK-49259-one-too-long"),
+    pytest.param(
+        None,
+        20,
+        [(1, 1, 40), (2, 1, 50), (3, 1, 60)],
+        [*steps(1, 1, 20, 40), *steps(2, 1, 17, 33, 50), *steps(3, 1, 20, 40, 60)],
+        id="SPARK-49259-several-partitions",
+    ),
+    pytest.param(1, 20, [(1, 1, 40)], steps(1, 1, 20, 40), id="SPARK-49259-low-minimum"),
+    pytest.param(4, 20, [(1, 1, 40)], steps(1, 1, 10, 20, 30, 40), id="SPARK-49259-high-minimum"),
     pytest.param(2, 4, [(1, 0, 10)], steps(1, 0, 3, 6, 10), id="SPARK-49259-already-enough"),
     pytest.param(
         6, 5, [(1, 0, 10)], steps(1, 0, 1, 3, 5, 6, 8, 10), id="SPARK-49259-and-more-are-wanted"

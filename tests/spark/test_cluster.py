@@ -19,6 +19,7 @@ from spark.conftest import CONFIGURATION
 pytestmark = pytest.mark.spark_long
 
 MASTER = "local-cluster[2,1,1024]"
+Line = tuple[int, int, bytes | None, bytes | None]
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +43,32 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def topic(logs: Path) -> list[Written]:
-    return write_topic(logs, "orders")
+    """About 20 MB, so that every size cuts it otherwise."""
+    return write_topic(logs, "orders", value_size=60_000)
 
 
-def rows_of(topic: list[Written]) -> list[tuple[int, int, bytes | None]]:
-    return [(part.partition, row.offset, row.value) for part in topic for row in part.rows]
+def rows_of(topic: list[Written], *, committed: bool = False) -> list[Line]:
+    return [
+        (part.partition, row.offset, row.key, row.value)
+        for part in topic
+        for row in (part.committed() if committed else part.rows)
+    ]
 
 
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("split", ["4k", "1m", "64m"])
 def test_rows_are_the_same_for_every_split(
-    cluster: SparkSession, logs: Path, topic: list[Written], split: str
+    cluster: SparkSession, logs: Path, topic: list[Written], split: str, level: str
 ) -> None:
-    frame = cluster.read.format("kafka-log").option("splitBytes", split).load(str(logs))
-    rows = frame.select("partition", "offset", "value").collect()
-    found = [(one, two, None if value is None else bytes(value)) for one, two, value in rows]
-    assert sorted(found, key=lambda row: row[:2]) == rows_of(topic)
+    options = {"splitBytes": split, "kafka.isolation.level": level}
+    frame = cluster.read.format("kafka-log").options(**options).load(str(logs))
+    rows = frame.select("partition", "offset", "key", "value").collect()
+    found = [
+        (partition, offset, *(None if each is None else bytes(each) for each in data))
+        for partition, offset, *data in rows
+    ]
+    expected = rows_of(topic, committed=level == "read_committed")
+    assert sorted(found, key=lambda row: row[:2]) == expected
 
 
 def test_a_zip_of_the_package_is_enough(logs: Path, topic: list[Written], tmp_path: Path) -> None:

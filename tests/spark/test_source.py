@@ -10,14 +10,6 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    Filter,
-    GreaterThanOrEqual,
-    InputPartition,
-)
-from pyspark.sql.types import StructType
 
 import ottla
 from builders import Row, batch
@@ -76,6 +68,12 @@ def topic(logs: Path) -> list[Written]:
     return write_topic(logs, "orders")
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Written]]:
+    folder = tmp_path_factory.mktemp("large")
+    return folder, write_topic(folder, "orders", value_size=60_000)
+
+
 @pytest.fixture(autouse=True)
 def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Rows come back with local times."""
@@ -112,6 +110,17 @@ def test_rows_are_the_same_for_every_split(
 ) -> None:
     found = lines(load(spark, logs, includeHeaders="true", splitBytes=split))
     assert found == all_lines(topic)
+
+
+@pytest.mark.parametrize("split", ["4k", "1m", "64m"])
+def test_rows_of_20_megabytes_are_the_same_for_every_split(
+    spark: SparkSession, large: tuple[Path, list[Written]], split: str
+) -> None:
+    logs, topic = large
+    frame = load(spark, logs, includeHeaders="true", splitBytes=split)
+    tasks = frame.rdd.getNumPartitions()
+    assert {"4k": tasks > 100, "1m": 10 < tasks < 40, "64m": tasks == 1}[split], tasks
+    assert lines(frame) == all_lines(topic)
 
 
 def test_committed_rows_leave_out_what_was_aborted_or_is_open(
@@ -334,54 +343,3 @@ def test_the_corpus_as_one_tree_gives_what_kafka_gives(
     expected = [line for case in CASES for line in expected_records(corpus, case)]
     unordered = [sorted(map(repr, rows)) for rows in (found, expected)]
     assert unordered[0] == unordered[1]
-
-
-class Pushed(DataSourceReader):
-    """Ten offsets, of which it gives those that the filters it was told of allow."""
-
-    def __init__(self) -> None:
-        self.least = 0
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
-        for condition in filters:
-            if isinstance(condition, GreaterThanOrEqual):
-                self.least = condition.value
-            yield condition
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
-        return iter([(offset,) for offset in range(self.least, 10)])
-
-
-class PushedSource(DataSource):
-    @classmethod
-    def name(cls) -> str:
-        return "pushed"
-
-    def schema(self) -> str:
-        return "offset bigint"
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return Pushed()
-
-
-def test_filters_must_not_be_pushed_while_spark_mixes_up_queries(spark: SparkSession) -> None:
-    """When this fails, Spark was mended: `pushFilters` could then prune offsets and times."""
-    import sys
-
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    spark.dataSource.register(PushedSource)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        frame = spark.read.format("pushed").load()
-        assert frame.where("offset >= 7").count() == 3
-        assert frame.count() == 3  # there are ten
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
-def test_the_reader_pushes_no_filters() -> None:
-    from ottla.spark.reader import KafkaLogReader
-
-    assert KafkaLogReader.pushFilters is DataSourceReader.pushFilters

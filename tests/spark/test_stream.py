@@ -1,5 +1,6 @@
 """A streaming query over a growing directory, with Spark's own checkpoints and file sink."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,45 @@ def test_a_query_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -
     found = sorted((row.partition, row.offset, bytes(row.value)) for row in rows)
     expected = [(0, offset) for offset in range(16)] + [(1, offset) for offset in range(2)]
     assert found == [(number, offset, b"%d" % offset) for number, offset in expected]
+
+
+def test_a_stream_joined_with_itself_gives_each_pair_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The connector has one offset in its log for both sides, and so have we."""
+    logs, state = tmp_path / "logs", tmp_path / "state"
+    logs.mkdir()
+    append(logs / "t-0", 0, 10, base=0)
+    reader = spark.readStream.format("kafka-log").option("startingOffsets", "earliest")
+    keys = reader.load(str(logs)).select("partition", "offset")
+    writer = keys.join(keys, ["partition", "offset"]).writeStream.format("memory")
+    writer = writer.queryName("joined").option("checkpointLocation", str(state))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(row.offset for row in spark.table("joined").collect()) == list(range(10))
+    logged = (state / "offsets" / "0").read_text().splitlines()[2:]
+    assert [json.loads(line) for line in logged] == [{"t": {"0": 10}}]
+
+
+def test_two_streams_of_which_one_has_nothing_new(spark: SparkSession, tmp_path: Path) -> None:
+    """SPARK-22956."""
+    logs, sink = tmp_path / "logs", tmp_path / "sink"
+    logs.mkdir()
+    append(logs / "t-0", 0, 2, base=0)
+    append(logs / "u-0", 0, 2, base=0)
+    found = []
+    for first in (2, 5):
+        streams = [
+            spark.readStream.format("kafka-log")
+            .options(startingOffsets="earliest", subscribe=topic)
+            .load(str(logs))
+            for topic in "tu"
+        ]
+        writer = streams[0].union(streams[1]).writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", str(sink) + ".state")
+        writer.trigger(availableNow=True).start(str(sink)).awaitTermination()
+        found.append(spark.read.parquet(str(sink)).groupBy("topic").count().collect())
+        append(logs / "u-0", first, 3, base=0)
+    assert [sorted(map(tuple, counts)) for counts in found] == [
+        [("t", 2), ("u", 2)],
+        [("t", 2), ("u", 5)],
+    ]

@@ -217,6 +217,53 @@ def test_available_now_notices_that_a_log_shrank(tmp_path: Path) -> None:
         latest(stream, stream.initialOffset())
 
 
+def test_available_now_notices_that_a_partition_is_gone(tmp_path: Path) -> None:
+    append(tmp_path / "t-0", *range(5))
+    append(tmp_path / "t-1", 0)
+    stream = reader(tmp_path)
+    stream.prepareForTriggerAvailableNow()
+    start = stream.initialOffset()
+    (tmp_path / "t-1").rename(tmp_path / "t-1.abc-delete")
+    with pytest.raises(DataLossError, match="t-1 had offsets up to 1, now nothing"):
+        latest(stream, start)
+
+
+def test_available_now_repeats_a_batch_that_was_not_committed(tmp_path: Path) -> None:
+    """SPARK-53560: the end of that batch comes from the checkpoint, not from the new reader."""
+    append(tmp_path / "t-0", *range(5))
+    start, end = {"t": {"0": 1}}, {"t": {"0": 3}}
+    again = reader(tmp_path, maxoffsetspertrigger="2")
+    again.prepareForTriggerAvailableNow()
+    assert read(again, start, end) == [1, 2]
+    assert run(again, end) == [[3, 4]]
+
+
+def test_topics_of_a_pattern_come_go_and_come_back(tmp_path: Path) -> None:
+    append(tmp_path / "orders.eu-0", *range(3))
+    append(tmp_path / "other-0", *range(9))
+    stream = reader(tmp_path, subscribepattern="orders", failondataloss="false")
+    at = stream.initialOffset()
+    end = latest(stream, at)
+    assert read(stream, at, end) == [0, 1, 2]
+    append(tmp_path / "orders.us-0", 0)
+    (tmp_path / "orders.eu-0").rename(tmp_path / "orders.eu-0.abc-delete")
+    at, end = end, latest(stream, end)
+    assert read(stream, at, end) == [0]
+    assert end == {"orders.us": {"0": 1}}
+    append(tmp_path / "orders.eu-0", 0, 1)
+    assert run(stream, end) == [[0, 1]]
+
+
+def test_nothing_new_is_the_same_position(tmp_path: Path) -> None:
+    append(tmp_path / "t-0", 0)
+    append(tmp_path / "u-0", *range(3))
+    stream = reader(tmp_path)
+    end = latest(stream, stream.initialOffset())
+    assert latest(stream, end) == end
+    append(tmp_path / "u-0", 3)
+    assert run(stream, end) == [[3]]
+
+
 def test_nothing_above_the_high_watermark_is_read(tmp_path: Path) -> None:
     append(tmp_path / "t-0", *range(5))
     stream = reader(tmp_path, upto="highWatermark")
