@@ -13,16 +13,15 @@ from ottla.batch.attributes import Bools, is_control
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels import status
+from ottla.kernels import transactions as kernels
 from ottla.kernels.producers import Markers
 from ottla.kernels.tables import Batches, take_batches
-from ottla.kernels.transactions import NOT_READ
-from ottla.kernels.transactions import read_markers as read_markers_held
 from ottla.log.names import FileState, Kind
 from ottla.log.partition import Partition, Segment
 from ottla.log.producer_snapshot import read_producer_snapshot
 from ottla.log.walk import TABLE_ROWS, Walk, walk_file
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
-from ottla.region import PADDING, Region
+from ottla.region import PADDING, Bytes, Region
 from ottla.rules.producer import no_markers
 from ottla.rules.snapshots import from_snapshot
 from ottla.rules.transactions import Transactions, read_markers
@@ -97,10 +96,12 @@ def walk_markers(file: File) -> Iterator[tuple[Walk, Markers]]:
     """The headers of a segment with what its control batches say; used before the next is asked."""
     room = no_markers(TABLE_ROWS)
 
-    def look(region: Region, table: Batches, first: int, end: int) -> None:
-        read_markers_held(region.data, region.size, region.position, table, room, first, end)
+    def step(
+        data: Bytes, held: int, origin: int, end: int, table: Batches, first: int
+    ) -> tuple[int, int, int, int]:
+        return kernels.walk_markers(data, held, origin, end, table, first, room)
 
-    for walked in walk_file(file, look=look):
+    for walked in walk_file(file, step=step):
         markers = Markers(*(column[: walked.batches.position.size] for column in room))
         _read_others(file, walked.batches, markers)
         yield walked, markers
@@ -108,7 +109,7 @@ def walk_markers(file: File) -> Iterator[tuple[Walk, Markers]]:
 
 def _read_others(file: File, batches: Batches, markers: Markers) -> None:
     """Open the control batches that are compressed, or that a block did not hold to their end."""
-    for row in np.flatnonzero(markers.control_type == NOT_READ).tolist():
+    for row in np.flatnonzero(markers.control_type == kernels.NOT_READ).tolist():
         alone = take_batches(batches, slice(row, row + 1))
         start = int(alone.position[0])
         region = _read(file, start, start + int(alone.size[0]))

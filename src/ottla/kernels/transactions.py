@@ -10,8 +10,9 @@ from ottla.kernels.crc import crc32c_inlined
 from ottla.kernels.ints import read_i16, read_i32, wrapping_add
 from ottla.kernels.producers import NO_MARKER, Markers
 from ottla.kernels.records_v2 import locate_record
-from ottla.kernels.status import OK
+from ottla.kernels.status import OK, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s
+from ottla.kernels.walk import view_at
 
 NOT_READ = -3  # the control type of a control batch that must be opened otherwise
 
@@ -39,46 +40,76 @@ def read_marker(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     return control_type, read_i32(data, value_at + 2), timestamp_delta
 
 
+@inlined
+def view_marker(
+    data: Bytes, held: int, origin: int, batches: Batches, markers: Markers, row: int
+) -> int:
+    """Fill a row of `markers`, and the computed CRC of a batch that is opened; 1 if NOT_READ."""
+    markers.control_type[row] = NO_MARKER
+    markers.coordinator_epoch[row] = -1
+    markers.timestamp[row] = -1
+    attributes = batches.attributes[row]
+    if batches.magic[row] < 2 or attributes & CONTROL == 0:
+        return 0
+    at = batches.position[row] - origin
+    stop = at + batches.size[row]
+    if stop > held:
+        markers.control_type[row] = NOT_READ
+        return 1
+    if batches.size[row] < BATCH_OVERHEAD:
+        return 0
+    batches.computed_crc[row] = crc32c_inlined(data, at + 21, stop)
+    if batches.count[row] <= 0 or batches.computed_crc[row] != batches.crc[row]:
+        return 0
+    if attributes & CODEC_MASK:
+        markers.control_type[row] = NOT_READ
+        return 1
+    control_type, coordinator_epoch, delta = read_marker(data, at + BATCH_OVERHEAD, stop)
+    markers.control_type[row] = control_type
+    markers.coordinator_epoch[row] = coordinator_epoch
+    if attributes & LOG_APPEND_TIME:
+        markers.timestamp[row] = batches.max_timestamp[row]
+    else:
+        markers.timestamp[row] = wrapping_add(batches.base_timestamp[row], delta)
+    return 0
+
+
 @kernel
 def read_markers(
     data: Bytes, held: int, origin: int, batches: Batches, markers: Markers, first: int, end: int
 ) -> int:
-    """Fill `markers` of rows `first` to `end`, and the computed CRC of what is opened.
+    """Fill `markers` of rows `first` to `end`.
 
     data[:held] is what the file has at `origin`. A control batch that is compressed, or not held,
     is left at NOT_READ; returns how many there are. One with a wrong CRC says nothing.
     """
     missed = 0
     for row in range(first, end):
-        markers.control_type[row] = NO_MARKER
-        markers.coordinator_epoch[row] = -1
-        markers.timestamp[row] = -1
-        attributes = batches.attributes[row]
-        if batches.magic[row] < 2 or attributes & CONTROL == 0:
-            continue
-        at = batches.position[row] - origin
-        stop = at + batches.size[row]
-        if stop > held:
-            markers.control_type[row] = NOT_READ
-            missed += 1
-            continue
-        if batches.size[row] < BATCH_OVERHEAD:
-            continue
-        batches.computed_crc[row] = crc32c_inlined(data, at + 21, stop)
-        if batches.count[row] <= 0 or batches.computed_crc[row] != batches.crc[row]:
-            continue
-        if attributes & CODEC_MASK:
-            markers.control_type[row] = NOT_READ
-            missed += 1
-            continue
-        control_type, coordinator_epoch, delta = read_marker(data, at + BATCH_OVERHEAD, stop)
-        markers.control_type[row] = control_type
-        markers.coordinator_epoch[row] = coordinator_epoch
-        if attributes & LOG_APPEND_TIME:
-            markers.timestamp[row] = batches.max_timestamp[row]
-        else:
-            markers.timestamp[row] = wrapping_add(batches.base_timestamp[row], delta)
+        missed += view_marker(data, held, origin, batches, markers, row)
     return missed
+
+
+@kernel
+def walk_markers(
+    data: Bytes,
+    held: int,
+    origin: int,
+    end: int,
+    batches: Batches,
+    first: int,
+    markers: Markers,
+) -> tuple[int, int, int, int]:
+    """As `kernels.walk.walk`, and as `read_markers` of each batch while it is in the cache."""
+    at = 0
+    row = first
+    while row < batches.position.size:
+        status, size = view_at(data, held, origin, end, at, batches, row)
+        if status != OK:
+            return row, at, status, size
+        view_marker(data, held, origin, batches, markers, row)
+        at += size
+        row += 1
+    return row, at, TABLE_FULL, 0
 
 
 @kernel

@@ -9,7 +9,7 @@ from ottla.kernels import status
 from ottla.kernels.tables import Batches, allocate_batches, concat_batches, take_batches
 from ottla.kernels.walk import walk
 from ottla.log.ownership import may_be_owned
-from ottla.region import PADDING, Bytes, Region
+from ottla.region import PADDING, Bytes
 from ottla.storage import File, is_remote, local_path
 
 TABLE_ROWS: Final = 1 << 14
@@ -27,6 +27,9 @@ _LOCAL: Final = Stride(block=256 << 10, hop=4096, large=16 << 10)
 _REMOTE: Final = Stride(block=8 << 20, hop=64 << 10, large=4 << 20)  # a request costs milliseconds
 
 
+Step = Callable[[Bytes, int, int, int, Batches, int], tuple[int, int, int, int]]
+
+
 class Walk(NamedTuple):
     """Headers in order, where the walk stopped and why (a status of `kernels.status`)."""
 
@@ -40,11 +43,11 @@ def walk_file(
     *,
     start: int = 0,
     end: int | None = None,
-    look: Callable[[Region, Batches, int, int], None] | None = None,
+    step: Step = walk,
 ) -> Iterator[Walk]:
     """Headers from `start` on, in tables of bounded size; only the last one stops early.
 
-    `look` is shown the bytes that happen to be held, and which rows of the table are new.
+    `step` is `kernels.walk.walk`, or one that also looks into what happens to be held.
     """
     stop = file.size if end is None else min(end, file.size)
     stride = _REMOTE if is_remote(file.path) else _LOCAL
@@ -60,9 +63,7 @@ def walk_file(
         if outcome == status.MORE:
             block, seen = buffer, 0
             held = file.read_into(block, origin, min(wanted, max(0, stop - origin)))
-        rows, at, outcome, _ = walk(block[seen:], held - seen, origin + seen, stop, table, rows)
-        if look is not None and rows > before:
-            look(Region(block, held, file.path, origin), table, before, rows)
+        rows, at, outcome, _ = step(block[seen:], held - seen, origin + seen, stop, table, rows)
         seen += at
         if outcome == status.MORE and (seen > 0 or block is not buffer):
             passed = rows - before

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ottla.batch.attributes import is_control
+from ottla.batch.memory import allocate_from_pool
 from ottla.errors import Rule
 from ottla.format.sentinels import MAX_SEQUENCE, NO_OFFSET, NO_SEQUENCE
 from ottla.kernels import producers as kernels
@@ -146,15 +147,19 @@ def _grow(state: ProducerState) -> None:
 
 
 def allocate_completed(capacity: int) -> Completed:
-    """Room for so many transactions."""
-    return Completed(*np.zeros((len(Completed._fields), capacity), dtype=np.int64))
+    """Room for so many transactions, uninitialised."""
+    room = allocate_from_pool(8 * len(Completed._fields) * capacity).view(np.int64)
+    return Completed(*room.reshape(len(Completed._fields), capacity))
 
 
 def concat_completed(tables: Sequence[Completed]) -> Completed:
     """Tables one after another."""
-    if not tables:
-        return allocate_completed(0)
-    return Completed(*(np.concatenate(columns) for columns in zip(*tables, strict=True)))
+    if len(tables) == 1:
+        return tables[0]
+    whole = allocate_completed(sum(table.last_offset.size for table in tables))
+    for column, parts in zip(whole, zip(*tables, strict=True), strict=False):
+        np.concatenate(parts, out=column)
+    return whole
 
 
 def no_markers(count: int) -> Markers:
