@@ -4,6 +4,7 @@ Local files are read with pread: a mapping of a file that a broker truncates kil
 Everything with a scheme goes to `object_store`.
 """
 
+import errno
 import mmap
 import os
 import posixpath
@@ -193,6 +194,16 @@ def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
     return bool(system.get_file_info(key).type != fs.FileType.NotFound)
 
 
+def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
+    """The names of what lies directly in a directory or below a prefix; none if it is not there."""
+    if not exists(path, options):
+        return []
+    if not is_remote(path):
+        return sorted(os.listdir(local_path(path)))
+    system, key = connect(os.fspath(path), options)
+    return sorted(item.base_name for item in system.get_file_info(fs.FileSelector(key)))
+
+
 def list_files(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[Entry]:
     """Every file below a directory or prefix in order of name, or the file itself."""
     found = _list_remote(os.fspath(path), options) if is_remote(path) else _list_local(path)
@@ -346,4 +357,10 @@ def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
         system, key = connect(os.fspath(path), options)
         system.delete_dir(key)
         return
-    shutil.rmtree(local_path(path))
+    while os.path.exists(local_path(path)):
+        try:
+            shutil.rmtree(local_path(path))
+        except OSError as error:
+            # A task that nobody waits for any more may still put files there.
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+                raise

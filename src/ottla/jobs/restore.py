@@ -5,7 +5,6 @@ encoded again under the header that they had, as compaction does. Markers stay, 
 transactions still end.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -39,10 +38,10 @@ from ottla.kernels import gather
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.log.identity import is_uuid, write_topic_id
 from ottla.log.index_builder import SegmentConfig
+from ottla.log.names import is_topic_name
 from ottla.region import Region
 
 _ALL = gather.KEYS | gather.VALUES | gather.HEADERS
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Topic.validate
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +280,7 @@ def _check_renaming(logs: list[Log], renaming: Renaming) -> None:
     for old, new in renaming.topics.items():
         if old not in topics:
             raise OptionError(f"--rename {old}={new}: no such topic among what is restored")
-        if not _TOPIC.fullmatch(new) or new in (".", ".."):
+        if not is_topic_name(new):
             raise OptionError(f"--rename {old}={new}: {new!r} is no name for a topic")
     names = {_new_topic(log, renaming) for log in logs}
     for topic, topic_id in renaming.topic_ids.items():

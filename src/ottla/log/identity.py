@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import uuid
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,14 @@ def read_topic_id(data: bytes, file: str) -> str:
 def write_topic_id(topic_id: str) -> bytes:
     """The bytes of a `partition.metadata`; there is no newline at its end."""
     return f"version: 0\ntopic_id: {topic_id}".encode()
+
+
+def new_topic_id() -> str:
+    """An id for a topic that has none (Uuid.randomUuid, which no command line takes for a flag)."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if is_uuid(text) and not text.startswith("-"):
+            return text
 
 
 def is_uuid(text: str) -> bool:

@@ -115,6 +115,18 @@ class PartitionName:
         return f"{self.topic}-{self.partition}"
 
 
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka takes this name for a topic (Topic.validate).
+
+    >>> is_topic_name("orders.eu"), is_topic_name("a/b"), is_topic_name("..")
+    (True, False, False)
+    """
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
 _MARKED_DIRECTORY: Final = re.compile(r"(\S+-\S+)\.\S+(-delete|-future|-stray)")
 _PARTITION: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 

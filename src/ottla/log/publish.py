@@ -3,7 +3,7 @@
 A broker refuses to start when a log directory holds a folder that is not a partition. So OUT holds
 partition directories and nothing else; all that a job needs lies in the sibling `OUT.ottla/JOB/`:
 
-    lock              held by the process that runs the job, on a local disk
+    lock              held by the processes that work on the job, on a local disk
     staging/          files under names that no other attempt uses
     finished/K.json   partition K is staged: its files and its account
     quarantine/       what a job left out
@@ -45,6 +45,9 @@ _COMMIT: Final = "commit.json"
 _PUBLISHED: Final = "published.json"
 _STAGING: Final = "staging"
 _FINISHED: Final = "finished"
+_LOCK: Final = "lock"
+
+_held: dict[str, int] = {}  # descriptors of the locks that `hold` took, by path
 
 
 class StagedFile(NamedTuple):
@@ -129,6 +132,11 @@ def _forget_if_taken_away(job: Job) -> None:
 def is_published(job: Job) -> bool:
     """Whether the job was done before, and what it wrote is still there."""
     return exists(job.path(_PUBLISHED), job.storage)
+
+
+def is_committed(job: Job) -> bool:
+    """Whether it is decided what the job publishes; it may have done so."""
+    return is_published(job) or exists(job.path(_COMMIT), job.storage)
 
 
 def new_staged_name(target: str) -> str:
@@ -248,16 +256,28 @@ def publish_committed(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> No
 
 def open_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
     """The jobs that are not settled; OUT may be mounted when there is none."""
+    journals = _journals(out, storage).items()
+    return sorted(name for name, inside in journals if _PUBLISHED not in inside)
+
+
+def committed_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
+    """The jobs that are published, or will be."""
+    journals = _journals(out, storage).items()
+    return sorted(name for name, inside in journals if inside & {_PUBLISHED, _COMMIT})
+
+
+def _journals(out: str, storage: StorageOptions) -> dict[str, set[str]]:
+    """The files of each job, by its name."""
     folder = journal_folder(out)
     if not exists(folder, storage):
-        return []
+        return {}
     skip = len(folder) + 1
     names: dict[str, set[str]] = {}
     for entry in list_files(folder, storage):
         name, separator, inside = entry.path[skip:].partition("/")
         if separator:
             names.setdefault(name, set()).add(inside)
-    return sorted(name for name, inside in names.items() if _PUBLISHED not in inside)
+    return names
 
 
 @contextmanager
@@ -266,7 +286,7 @@ def _locked(job: Job) -> Iterator[bool]:
     if is_remote(job.out):
         yield True
         return
-    descriptor = _lock(local_path(job.path("lock")))
+    descriptor = _lock(_lock_path(job), fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
         yield descriptor is not None
     finally:
@@ -274,7 +294,44 @@ def _locked(job: Job) -> Iterator[bool]:
             os.close(descriptor)
 
 
-def _lock(path: str) -> int | None:
+def hold(job: Job) -> None:
+    """Say that this process works on the job, as others may, until it is published or discarded.
+
+    For work whose driver is no process of ours: nobody discards the job as long as it runs.
+    """
+    _let_go_of_settled()
+    if not is_remote(job.out) and _lock_path(job) not in _held:
+        descriptor = _lock(_lock_path(job), fcntl.LOCK_SH)
+        assert descriptor is not None
+        _held[_lock_path(job)] = descriptor
+
+
+def _let_go_of_settled() -> None:
+    for path, descriptor in list(_held.items()):
+        published = os.path.exists(os.path.join(os.path.dirname(path), _PUBLISHED))
+        if published or not os.fstat(descriptor).st_nlink:
+            os.close(_held.pop(path))
+
+
+@contextmanager
+def lock_output(out: str) -> Iterator[None]:
+    """Let one process at a time decide what is added to OUT; an object store has no locks."""
+    if is_remote(out):
+        yield
+        return
+    descriptor = _lock(local_path(join(journal_folder(out), _LOCK)), fcntl.LOCK_EX)
+    assert descriptor is not None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock_path(job: Job) -> str:
+    return local_path(job.path(_LOCK))
+
+
+def _lock(path: str, operation: int) -> int | None:
     while True:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
@@ -282,7 +339,7 @@ def _lock(path: str) -> int | None:
         except FileNotFoundError:
             continue  # its folder was discarded since the line above
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, operation)
         except BlockingIOError:
             os.close(descriptor)
             return None

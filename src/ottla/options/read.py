@@ -4,13 +4,11 @@ Names, defaults and refusals are those of Spark's Kafka connector (KafkaSourcePr
 job written for it keeps its options. Spark hands over lower-case names and text values.
 """
 
-import difflib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.errors import OptionError
@@ -18,6 +16,7 @@ from ottla.internal.views import VIEWS
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.segment import Mode
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.options.fields import STORAGE_FIELDS, Fields, Names, check_names, parse_fields
 from ottla.options.offsets import (
     Edge,
     Limit,
@@ -126,8 +125,7 @@ def _paths(text: str) -> tuple[str, ...]:
     return tuple(map(str, paths))
 
 
-# Name as it is documented -> field of ReadOptions and the parser of its text.
-_FIELDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+_FIELDS: Final[Fields] = {
     "path": ("paths", lambda text: (text,)),
     "paths": ("paths", _paths),
     "subscribe": ("subscription", parse_subscribe),
@@ -157,12 +155,6 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "maxTriggerDelay": ("max_trigger_delay_ms", parse_milliseconds),
     "maxBytesPerTrigger": ("max_bytes_per_trigger", parse_bytes),
 }
-_STORAGE_FIELDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
-    "endpoint": ("endpoint", str),
-    "region": ("region", str),
-    "profile": ("profile", str),
-    "anonymous": ("anonymous", parse_boolean),
-}
 # They tell the connector how to talk to a broker.
 _BROKER_ONLY: Final = (
     "groupIdPrefix",
@@ -191,65 +183,24 @@ _STREAM_ONLY: Final = (
 )
 # Views of internal topics read whole topics of their own; only these options have a meaning there.
 _INTERNAL: Final = ("path", "paths", "view", "history", "mode", "maxBatchBytes")
-_SECRET: Final = re.compile(r"secret|password|passwd|token|credential|access.?key|account.?key")
 
 
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     """Read options whose names Spark has lower-cased; whatever is wrong is an OptionError."""
     texts = {name.lower(): text for name, text in given.items()}
-    ignored = _refuse_names(texts)
+    ignored = check_names(texts, Names(_FIELDS, _BROKER_ONLY, _REFUSED))
     _only_one(texts, _SUBSCRIPTIONS)
     for names in (_STARTING, _ENDING):
         first = next((name for name in names if name.lower() in texts), None)
         for name in names:
             if name != first:
                 texts.pop(name.lower(), None)
-    found = _parse_fields(texts, _FIELDS)
+    found = parse_fields(texts, _FIELDS)
     if "paths" not in found:
         raise OptionError("no path: .load(path) names a log directory or a partition directory")
     _check_view(texts, found.get("view", View.RECORDS))
-    storage = StorageOptions(**_parse_fields(texts, _STORAGE_FIELDS))
+    storage = StorageOptions(**parse_fields(texts, STORAGE_FIELDS))
     return _checked(ReadOptions(**found, storage=storage, ignored=ignored))
-
-
-def _parse_fields(
-    texts: Mapping[str, str], fields: Mapping[str, tuple[str, Callable[[str], Any]]]
-) -> dict[str, Any]:
-    found = {}
-    for name, (place, parse) in fields.items():
-        text = texts.get(name.lower())
-        if text is None:
-            continue
-        try:
-            found[place] = parse(text)
-        except OptionError as error:
-            raise OptionError(f"option {name}: expected {error}, got {text!r}") from error
-    return found
-
-
-def _refuse_names(texts: Mapping[str, str]) -> tuple[str, ...]:
-    """Turn down options that are unknown or dangerous; return those that only a broker needs."""
-    known = {name.lower(): name for name in (*_FIELDS, *_STORAGE_FIELDS, *_BROKER_ONLY)}
-    refused = {name.lower(): name for name in _REFUSED}
-    ignored = []
-    for name in sorted(texts):
-        if name in refused:
-            raise OptionError(f"option {refused[name]} is not supported")
-        if name in known:
-            ignored += [known[name]] if known[name] in _BROKER_ONLY else []
-        elif name.startswith("kafka."):
-            ignored.append(name)
-        elif _SECRET.search(name):
-            raise OptionError(
-                f"option {name} looks like a secret: options end up in plans and logs; give the "
-                "workers credentials by their environment or role"
-            )
-        else:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-            meant = f"did you mean {known[close[0]]}?" if close else None
-            advice = meant or f"known are {', '.join(known.values())}"
-            raise OptionError(f"unknown option {name}: {advice}")
-    return tuple(ignored)
 
 
 def _only_one(texts: Mapping[str, str], names: tuple[str, ...]) -> None:

@@ -1,0 +1,187 @@
+"""A save from the driver's side: what is there before, and what becomes of all that was staged.
+
+To write `commit.json` is the commit point, as for every job. Who decides on it holds the lock of
+OUT, so that two saves never take the same offsets.
+"""
+
+import hashlib
+import os
+import re
+import time
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
+
+from ottla.errors import OptionError, PublishError
+from ottla.jobs.account import Row
+from ottla.jobs.write import StagedPart, Writing
+from ottla.jobs.write_place import End, Placed, find_end, place_parts, stamp_log
+from ottla.log.identity import new_topic_id
+from ottla.log.names import DirectoryState, parse_directory_name
+from ottla.log.ownership import may_be_owned
+from ottla.log.publish import (
+    Job,
+    commit,
+    committed_journals,
+    discard,
+    is_committed,
+    is_published,
+    lock_output,
+    open_journals,
+    publish,
+    settle,
+)
+from ottla.options.write import WriteOptions
+from ottla.storage import delete_tree, is_remote, join, list_names, local_path
+
+_SAVE: Final = "save-"
+_STREAM: Final = "stream-"
+_STREAM_NAME: Final = re.compile(rf"({_STREAM}[0-9a-f]+-)([0-9]+)")
+_STAMPERS: Final = 8  # kernels run without the GIL, and the rest is waiting for the disk
+
+
+def begin_writing(options: WriteOptions) -> Writing:
+    """Finish what dead drivers committed, and look at what is there."""
+    out = options.path
+    if not is_remote(out) and may_be_owned(local_path(join(out, "topic-0", "0.log"))):
+        raise PublishError(f"a broker is running on {out}: stop it before writing there")
+    with lock_output(out):
+        _settle_all(out, options)
+    return Writing(options, _existing(out, options), time.time_ns() // 1_000_000)
+
+
+def save_job(options: WriteOptions) -> Job:
+    """The job of one save; only one that was given an id can be recognised when it comes again."""
+    name = uuid.uuid4().hex if options.write_id is None else _digest(options.write_id)
+    return Job(options.path, _SAVE + name, options.storage)
+
+
+def stream_job(options: WriteOptions, query: str, batch: int) -> Job:
+    """The job of one batch of a streaming query, the same whenever that batch is run."""
+    return Job(options.path, f"{_STREAM}{_digest(query)}-{batch}", options.storage)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def is_done(job: Job) -> bool:
+    """Whether the rows of the job, or of a later batch of its query, are written already."""
+    if is_committed(job):
+        return True
+    return any(later > _batch(job.name) for later in _batches_of_query(job).values())
+
+
+def _batches_of_query(job: Job) -> dict[str, int]:
+    """The committed batches of a stream by their jobs' names; none for a save."""
+    found = _STREAM_NAME.fullmatch(job.name)
+    if not found:
+        return {}
+    names = committed_journals(job.out, job.storage)
+    return {name: _batch(name) for name in names if name.startswith(found[1])}
+
+
+def _batch(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
+def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]]) -> list[Row]:
+    """Place what tasks staged, in their order, behind what is there, and publish it, once."""
+    with lock_output(job.out):
+        _settle_all(job.out, writing.options, running=job.name)
+        if is_done(job):
+            if not is_committed(job):
+                discard(job)
+            elif not is_published(job):
+                publish(job)
+            return []
+        placed = _place(job, writing, [part for parts in tasks for part in parts])
+        with ThreadPoolExecutor(_STAMPERS) as stampers:
+            stamps = [stamp for each in placed for stamp in each.stamps]
+            list(stampers.map(partial(stamp_log, job), stamps))
+        rows = [each.account for each in placed if each.account["topic"] is not None]
+        commit(job, [file for each in placed for file in each.files], rows)
+        publish(job)
+        _forget_older_batches(job)
+        return rows
+
+
+def abandon_rows(job: Job) -> None:
+    """Forget what was staged, unless it was committed before something else failed."""
+    if not is_committed(job):
+        discard(job)
+
+
+def _settle_all(out: str, options: WriteOptions, running: str = "") -> None:
+    """Settle what others left; under the lock of OUT nobody else is publishing a save."""
+    for name in open_journals(out, options.storage):
+        job = Job(out, name, options.storage)
+        if name.startswith((_SAVE, _STREAM)) and is_committed(job):
+            publish(job)
+    settle(out, options.storage, running=running)
+
+
+def _forget_older_batches(job: Job) -> None:
+    """Only the last batch of a query can come again."""
+    for name, batch in _batches_of_query(job).items():
+        if batch < _batch(job.name):
+            delete_tree(Job(job.out, name, job.storage).folder, job.storage)
+
+
+def _existing(out: str, options: WriteOptions) -> dict[str, int]:
+    """How many partitions each topic has: those up to the highest."""
+    counts: dict[str, int] = {}
+    for name in list_names(out, options.storage):
+        found = parse_directory_name(name)
+        if found is not None and found.state is DirectoryState.LIVE:
+            counts[found.topic] = max(counts.get(found.topic, 0), found.partition + 1)
+    return counts
+
+
+def _place(job: Job, writing: Writing, parts: Sequence[StagedPart]) -> list[Placed]:
+    by_name: dict[str, dict[int, list[StagedPart]]] = {}
+    if writing.options.topic is not None and writing.partition_count(writing.options.topic):
+        by_name[writing.options.topic] = {}
+    for part in parts:
+        by_name.setdefault(part.topic, {}).setdefault(part.partition, []).append(part)
+    placed: list[Placed] = []
+    existing = _existing(job.out, writing.options)
+    for topic, partitions in sorted(by_name.items()):
+        # A topic has all partitions below its last: whoever appends next counts them.
+        count = max(writing.partition_count(topic) or 0, max(partitions, default=-1) + 1)
+        wanted = {*partitions, *range(existing.get(topic, 0), count)}
+        placed += _place_topic(job, writing.options, topic, partitions, sorted(wanted))
+    return placed
+
+
+def _place_topic(
+    job: Job,
+    options: WriteOptions,
+    topic: str,
+    partitions: dict[int, list[StagedPart]],
+    wanted: Sequence[int],
+) -> list[Placed]:
+    ends = {partition: find_end(job, topic, partition) for partition in wanted}
+    topic_id = _topic_id(job, options, topic, ends)
+    return [
+        place_parts(job, options, end, partitions.get(partition, []), topic_id)
+        for partition, end in ends.items()
+    ]
+
+
+def _topic_id(job: Job, options: WriteOptions, topic: str, ends: dict[int, End]) -> str:
+    """The id that the topic has, else the one that was asked for, else a new one."""
+    asked = options.topic_ids.get(topic)
+    there = next((end.topic_id for end in ends.values() if end.topic_id is not None), None)
+    if there is None and 0 not in ends:
+        there = find_end(job, topic, 0).topic_id
+    if asked is not None and there is not None and asked != there:
+        raise OptionError(f"topicIds: topic {topic} has the id {there}, not {asked}")
+    return there or asked or new_topic_id()
+
+
+def absolute(path: str) -> str:
+    """A local path as every process understands it, whatever its working directory."""
+    return path if is_remote(path) else os.path.abspath(local_path(path))
