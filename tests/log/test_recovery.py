@@ -164,13 +164,83 @@ def test_leader_epochs_past_the_end_are_cut(tmp_path: Path) -> None:
 def test_stray_and_corrupt_snapshots_are_deleted(tmp_path: Path) -> None:
     files = segments(TEN, MORE) | {
         "5.snapshot": SNAPSHOT,
-        "10.snapshot": b"x",
-        "20.snapshot": SNAPSHOT,
+        "10.snapshot": SNAPSHOT,
+        "20.snapshot": b"x",
     }
     assert short(plan(tmp_path, files, CLEAN)) == [
         (Step.DELETE, "5.snapshot"),
-        (Step.DELETE, "10.snapshot"),
+        (Step.DELETE, "20.snapshot"),
     ]
+
+
+def test_a_snapshot_older_than_a_readable_one_is_not_looked_at(tmp_path: Path) -> None:
+    files = segments(TEN, MORE) | {"10.snapshot": b"x", "20.snapshot": SNAPSHOT}
+    assert short(plan(tmp_path, files, CLEAN)) == []
+
+
+def test_snapshots_past_the_end_of_a_cut_log_are_deleted(tmp_path: Path) -> None:
+    bad = b"".join([*GOOD[10:12], BAD, *GOOD[13:20]])
+    snapshots = {"10.snapshot": SNAPSHOT, "20.snapshot": SNAPSHOT}
+    recovery = plan(tmp_path, segments(TEN, bad) | snapshots, {})
+    assert recovery.log_end_offset == 12
+    deleted = [name for step, name in short(recovery) if step is Step.DELETE]
+    assert deleted == ["20.snapshot"]
+
+
+CLEANED = b"".join([GOOD[3], GOOD[17]])
+SWAP_FILES = ("log", "index", "timeindex")
+
+
+def suffixed(base: int, suffix: str, data: bytes) -> dict[str, bytes]:
+    return {f"{base}.{kind}{suffix}": data if kind == "log" else b"" for kind in SWAP_FILES}
+
+
+# A cleaner turns segments 0 and 10 into one: the files at every step, and whose batches remain.
+CRASHES = [
+    pytest.param(
+        segments(TEN, MORE, REST) | suffixed(0, ".cleaned", CLEANED), {"log"}, id="before-a-rename"
+    ),
+    pytest.param(
+        segments(TEN, MORE, REST)
+        | {"0.log.cleaned": CLEANED, "0.index.swap": b"", "0.timeindex.swap": b""},
+        {"log"},
+        id="while-cleaned-becomes-swap",
+    ),
+    pytest.param(
+        segments(TEN, MORE, REST) | suffixed(0, ".swap", CLEANED),
+        {"log.swap"},
+        id="before-the-old-go",
+    ),
+    pytest.param(
+        {name: data for name, data in segments(TEN, MORE, REST).items() if name[:2] != "10"}
+        | suffixed(10, ".deleted", MORE)
+        | suffixed(0, ".swap", CLEANED),
+        {"log.swap"},
+        id="while-the-old-go",
+    ),
+    pytest.param(
+        {name: data for name, data in segments(CLEANED, MORE, REST).items() if name[:2] != "10"}
+        | suffixed(0, ".deleted", TEN)
+        | suffixed(10, ".deleted", MORE),
+        {"log"},
+        id="after-the-swap",
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "kept"), CRASHES)
+def test_a_cleaner_that_died_at_a_rename_leaves_the_old_or_the_new_segment(
+    tmp_path: Path, files: dict[str, bytes], kept: set[str]
+) -> None:
+    recovery = plan(tmp_path, files, CLEAN)
+    deleted = {name for step, name in short(recovery) if step is Step.DELETE}
+    first = {f".{each}" for each in ("log", "log.swap", "log.cleaned")} & {
+        name.lstrip("0") for name in files
+    }
+    assert {name.removeprefix(".") for name in first - deleted} == kept
+    swapped = "log.swap" in kept
+    assert ("10.log" in files and "10.log" not in deleted) == ("10.log" in files and not swapped)
+    assert recovery[1:] == (0, 30)
 
 
 def test_an_unreadable_checkpoint_counts_as_empty(tmp_path: Path) -> None:

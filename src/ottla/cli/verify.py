@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from ottla.cli.job import add_run, add_selection, print_account, selection_of, session
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
+from ottla.cli.recovery import print_recovery
 from ottla.errors import OptionError, Severity, Violation
 from ottla.jobs.selection import Selection, choose_partitions
 from ottla.jobs.verify import VERDICT_SCHEMA, VerifyOptions
@@ -24,7 +25,8 @@ Row = dict[str, Any]
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
   ottla verify demo-out/kafka-logs
-  ottla verify demo-out/kafka-logs --topic payments --out violations.parquet"""
+  ottla verify demo-out/kafka-logs --topic payments --out violations.parquet
+  ottla verify demo-out/kafka-logs --recovery"""
 _ROWS: Final = 4096
 _SCHEMA: Final = pa.schema([field for field in VERDICT_SCHEMA if field.name != "account"])
 
@@ -43,6 +45,11 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument(
         "--out", metavar="FILE", help="write violations to FILE.parquet or FILE.jsonl instead"
     )
+    parser.add_argument(
+        "--recovery",
+        action="store_true",
+        help="check nothing, but tell what a broker would do with the logs when it starts",
+    )
     add_run(parser, split="64m")
     add_format(parser)
     parser.set_defaults(run=run)
@@ -53,6 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out and not arguments.out.endswith((".parquet", ".jsonl")):
         raise OptionError(f"--out {arguments.out}: name a .parquet or a .jsonl file")
     selection = selection_of(arguments)
+    if arguments.recovery:
+        if arguments.out:
+            raise OptionError("--recovery prints a plan: --out is for violations")
+        return print_recovery(selection, arguments.format)
     partitions = choose_partitions(selection)
     options = VerifyOptions(
         quick=arguments.quick, split_bytes=arguments.split_bytes, storage=selection.storage

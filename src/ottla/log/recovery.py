@@ -43,7 +43,7 @@ from ottla.log.segment import read_windows
 from ottla.log.transaction_index import check_transaction_index
 from ottla.log.walk import walk_segment
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
-from ottla.rules.snapshots import strays
+from ottla.rules.snapshots import out_of_range, strays
 from ottla.storage import Entry, open_file, read_bytes
 
 
@@ -108,7 +108,7 @@ def plan_recovery(
         end = start = shutdown.log_start_offset
         loaded.actions.append(Action(Step.CREATE, partition.path, f"an empty segment at {start}"))
     loaded.actions += _check_epochs(partition, start, end, options)
-    loaded.actions += _check_snapshots(live, loaded.segments, options)
+    loaded.actions += _check_snapshots(live, loaded.segments, start, end, options)
     return Recovery(loaded.actions, start, end)
 
 
@@ -330,15 +330,20 @@ def _check_epochs(
 
 
 def _check_snapshots(
-    live: Live, segments: Sequence[Segment], options: StorageOptions
+    live: Live, segments: Sequence[Segment], start: int, end: int, options: StorageOptions
 ) -> Iterator[Action]:
+    """removeStraySnapshots, then truncateAndReload: the newest that can be read is loaded."""
     found = {name.offset: entry for name, entry in live if name.kind is Kind.PRODUCER_SNAPSHOT}
-    stray = set(strays(found, [segment.base_offset for segment in segments]))
-    for offset, entry in found.items():
-        if offset in stray:
-            yield Action(Step.DELETE, entry.path, "a producer snapshot without its segment")
-            continue
+    for offset in strays(found, [segment.base_offset for segment in segments]):
+        path = found.pop(offset).path
+        yield Action(Step.DELETE, path, "a producer snapshot without its segment")
+    for offset in out_of_range(found, start, end):
+        path = found.pop(offset).path
+        yield Action(Step.DELETE, path, "a producer snapshot outside of the log")
+    for _, entry in sorted(found.items(), reverse=True):
         try:
             read_producer_snapshot(read_bytes(entry, options), entry.path)
         except CorruptLogError as error:
             yield Action(Step.DELETE, entry.path, f"corrupt: {error.violation.detail}")
+            continue
+        return

@@ -1,0 +1,74 @@
+"""`ottla verify --recovery`: what a broker would do with logs when it starts, as rows."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ottla.cli.output import Format, flush, json_line, print_table, write
+from ottla.jobs.selection import Selection, choose_partitions
+from ottla.log.names import Kind
+from ottla.log.partition import Partition, read_log_directories
+from ottla.log.recovery import Recovery, Step, plan_recovery
+
+Row = dict[str, Any]
+
+_COLUMNS: Final = ("PARTITION", "STEP", "FILE", "POSITION", "WHY")
+
+
+def print_recovery(selection: Selection, style: Format) -> int:
+    """Print every step and the log that remains; 1 if batches would be lost."""
+    choose_partitions(selection)  # refuses what is not there
+    lost = False
+    rows: list[Row] = []
+    for directory in read_log_directories(selection.paths, selection.storage):
+        for partition in filter(selection.chooses, directory.partitions):
+            plan = plan_recovery(directory, partition, selection.storage)
+            lost |= _loses_batches(plan)
+            rows += _rows(partition, plan)
+    if style is Format.JSONL:
+        for row in rows:
+            write(json_line(row))
+        flush()
+    else:
+        print_table(_COLUMNS, map(_line, rows))
+    return int(lost)
+
+
+def _loses_batches(plan: Recovery) -> bool:
+    return any(
+        action.step is Step.TRUNCATE
+        or (action.step is Step.DELETE and action.file.endswith(Kind.LOG))
+        for action in plan.actions
+    )
+
+
+def _rows(partition: Partition, plan: Recovery) -> Iterator[Row]:
+    name = partition.name
+    names = {
+        "topic": name.topic if name else None,
+        "partition": name.partition if name else None,
+        "path": partition.path,
+    }
+    for action in plan.actions:
+        yield {
+            "type": "step",
+            **names,
+            "step": str(action.step),
+            "file": action.file,
+            "position": action.position,
+            "why": action.why,
+        }
+    yield {
+        "type": "log",
+        **names,
+        "logStartOffset": plan.log_start_offset,
+        "logEndOffset": plan.log_end_offset,
+    }
+
+
+def _line(row: Row) -> tuple[Any, ...]:
+    known = row["topic"] is not None
+    name = f"{row['topic']}-{row['partition']}" if known else row["path"]
+    if row["type"] == "log":
+        offsets = f"offsets {row['logStartOffset']} to {row['logEndOffset']} remain"
+        return name, "log", None, None, offsets
+    return name, row["step"], row["file"], row["position"], row["why"]
