@@ -197,3 +197,35 @@ def test_any_mix_of_formats_becomes_one(draw: st.DataObject) -> None:
     done = run(b"".join(parts), Conversion(magic=2, codec=codec)).data
     found = rows_of(done, "offset", "timestamp", "key", "value")
     assert found == [(row.offset, row.timestamp, row.key, row.value) for row in expected]
+
+
+def test_each_batch_keeps_its_own_kind_of_time_on_the_way_down() -> None:
+    data = (
+        builders.batch([Row(0, 10, b"a"), Row(1, 30, b"b")])
+        + builders.batch([Row(2, 50, b"c"), Row(3, 40, b"d")], attributes=8, codec=1)
+        + marker(4, 1, 0, COMMIT)
+    )
+    done = run(data, Conversion(magic=1, allowed=ALL_LOSSES)).data
+    assert rows_of(done, "offset", "timestamp") == [(0, 10), (1, 30), (2, 50), (3, 50)]
+    kinds = [line["timestampType"] for line in lines(done, "batch")]
+    assert kinds == ["CreateTime", "CreateTime", "LogAppendTime"]
+
+
+def test_old_messages_go_up_while_newer_batches_go_down() -> None:
+    data = builders.message(Row(0, 0, b"a"), magic=0) + builders.batch([Row(1, 7, b"b")])
+    done = run(data, Conversion(magic=1, allowed=ALL_LOSSES)).data
+    assert {line["magic"] for line in lines(done, "batch")} == {1}
+    assert rows_of(done, "offset", "timestamp", "key") == [(0, -1, b"a"), (1, 7, b"b")]
+
+
+def test_a_wrapper_around_messages_of_two_magics_is_copied_or_becomes_one() -> None:
+    inner = builders.message(Row(0, 40, b"a"), magic=0) + builders.message(
+        Row(1, 50, b"b"), magic=1
+    )
+    value = builders.compress(inner, 1, magic=1)
+    mixed = builders.message(Row(11, 50, None, value), magic=1, attributes=1)
+    assert run(mixed, Conversion(magic=1)).data == mixed
+    for wanted in (Conversion(codec=Codec.SNAPPY), Conversion(magic=2)):
+        done = run(mixed, wanted).data
+        rows = rows_of(done, "offset", "timestamp", "key")
+        assert rows == [(10, -1, b"a"), (11, 50, b"b")]

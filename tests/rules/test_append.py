@@ -253,11 +253,12 @@ def test_count_and_offsets_must_agree_with_each_other_and_the_records(
     assert done.rule in (Rule.APPEND_RECORD_COUNT, Rule.RECORD_COMPLETE, Rule.RECORDS_REMAIN)
 
 
+@pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_odd_inner_offsets_of_old_wrappers_are_written_anew(codec: Codec) -> None:
+def test_odd_inner_offsets_of_old_wrappers_are_written_anew(codec: Codec, magic: int) -> None:
     rows = [row._replace(offset=row.offset * 2) for row in ROWS]
-    source = records(1, Codec.GZIP, rows)
-    done = take(source, magic=1, compression_type=codec)
+    source = records(magic, Codec.GZIP, rows)
+    done = take(source, magic=magic, compression_type=codec)
     assert done.was_encoded
     assert values(done, "offset") == [1000, 1001, 1002]
 
@@ -453,6 +454,18 @@ def test_a_produce_request_has_one_batch_of_magic_two() -> None:
         assert [each.rule for each in check_request(region, batches)] == [rule]
     region, batches, _ = tables(records(2, 0))
     assert list(check_request(region, batches)) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "rules"), [(3, [Rule.APPEND_CODEC]), (6, [Rule.APPEND_CODEC]), (7, [])]
+)
+def test_produce_requests_before_version_seven_have_no_zstd(
+    version: int, rules: list[Rule]
+) -> None:
+    region, batches, _ = tables(records(2, Codec.ZSTD))
+    assert [each.rule for each in check_request(region, batches, version)] == rules
+    region, batches, _ = tables(records(2, Codec.LZ4))
+    assert list(check_request(region, batches, version)) == []
 
 
 def test_the_table_of_what_is_stored_matches_its_bytes() -> None:

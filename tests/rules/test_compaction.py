@@ -8,15 +8,16 @@ import pytest
 import builders
 import naive
 from builders import Row
+from naive_codecs import decompress
 from ottla.batch.rows import Row as NewRow
 from ottla.batch.rows import pack_rows
-from ottla.errors import UnsupportedError
+from ottla.errors import CorruptLogError, Rule, UnsupportedError
 from ottla.kernels.compaction import hash_keys
 from ottla.rules.cleaning import Cleaned, clean_window, learn_window, make_decoder
 from ottla.rules.compaction import Cleaner, KeyOffsets, Outcome, Round, last_records
-from ottla.rules.producer import empty_state
+from ottla.rules.producer import Duplicate, Origin, append, empty_state
 from ottla.rules.transactions import Transactions
-from rules.histories import ABORT, COMMIT, empty_marker, marker, tables
+from rules.histories import ABORT, COMMIT, data_batch, empty_marker, marker, tables
 
 SECRET = np.array([3, 4], dtype=np.uint64)
 NOW = 1_000_000
@@ -304,3 +305,84 @@ def test_headers_survive_a_rebuilt_batch() -> None:
     rows = [Row(0, 0, b"a", b"old", ((b"gone", b"x"),)), Row(1, 0, b"a", b"new", headers)]
     (record,) = lines(left(builders.batch(rows)), "record")
     assert [tuple(header) for header in record["headers"]] == list(headers)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3])
+def test_a_wrapper_around_messages_of_two_magics_is_written_in_its_own(codec: int) -> None:
+    inner = builders.message(Row(0, 40, b"a"), magic=0) + builders.message(
+        Row(1, 50, b"b"), magic=1
+    )
+    value = builders.compress(inner, codec, magic=1)
+    mixed = builders.message(Row(11, 50, None, value), magic=1, attributes=codec)
+    plain = builders.wrapper([Row(20, 60, b"c"), Row(21, 61, b"d")], magic=1, codec=codec)
+    cleaned, _ = clean(mixed, plain)
+    assert cleaned.judged.outcome.tolist() == [Outcome.REBUILT, Outcome.COPIED]
+    assert cleaned.data.endswith(plain)
+    (line,) = lines(cleaned.data[: -len(plain)], "batch")
+    assert (line["magic"], line["codecId"], line["lastOffset"]) == (1, codec, 11)
+    stored = b"".join(decompress(cleaned.data[34 : -len(plain)], codec, magic=1))
+    assert stored == b"".join(
+        builders.message(row, magic=1) for row in [Row(0, -1, b"a"), Row(1, 50, b"b")]
+    )
+    assert offsets_of(cleaned.data) == [10, 11, 20, 21]
+
+
+def test_a_repeat_is_known_after_cleaning() -> None:
+    first = data_batch(0, 2, producer=(5, 0, 0))
+    log = [first, builders.batch([Row(2, 0, b"key 0"), Row(3, 0, b"key 1")])]
+    cleaned = left(*log)
+    assert offsets_of(cleaned) == [2, 3]
+    state = Transactions()
+    _, table, markers = tables(cleaned)
+    state.add(table, markers)
+    _, table, markers = tables(data_batch(9, 2, producer=(5, 0, 0)))
+    stopped = append(state.state, table, markers, Origin.CLIENT).stopped
+    assert isinstance(stopped, Duplicate)
+    assert (stopped.batch.first_offset, stopped.batch.last_offset) == (0, 1)
+
+
+def test_the_last_sequence_stays_even_if_its_transaction_was_aborted() -> None:
+    log = [transactional(0, b"a"), marker(1, 1, 0, ABORT), keyed(2, b"z")]
+    once = left(*log)
+    first = lines(once, "batch")[0]
+    assert (first["count"], first["lastSequence"], first["producerId"]) == (0, 0, 1)
+    assert offsets_of(once) == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+def test_a_transaction_may_lie_in_several_windows(kind: int) -> None:
+    log = [
+        transactional(0, b"a"),
+        transactional(1, b"b", 1, 1),
+        marker(2, 1, 0, kind),
+        keyed(3, b"a"),
+    ]
+    whole = Transactions()
+    _, table, markers = tables(b"".join(log))
+    whole.add(table, markers)
+    offsets = KeyOffsets(SECRET)
+    for part in log:
+        region, table, _ = tables(part)
+        learn_window(offsets, make_decoder(), region, table, whole.aborted(), 0)
+    cleaner = Cleaner(
+        Round(OPEN_END, NOW, RETENTION), offsets, whole.aborted(), last_records(empty_state())
+    )
+    parts = []
+    for part in log:
+        region, table, markers = tables(part)
+        parts.append(clean_window(cleaner, make_decoder(), region, table, markers).data)
+    assert b"".join(parts) == left(*log, active=False)
+    assert offsets_of(b"".join(parts)) == ([1, 2, 3] if kind == COMMIT else [2, 3])
+
+
+def test_a_broken_batch_stops_the_round() -> None:
+    payload = builders.record(Row(0, 0, b"a"))[:-1]
+    with pytest.raises(CorruptLogError) as caught:
+        left(builders.batch_of(payload, count=1))
+    assert caught.value.violation.rule is Rule.RECORD_COMPLETE
+
+
+def test_offsets_may_be_further_apart_than_an_index_reaches() -> None:
+    far = 2**40
+    log = [keyed(0, b"a"), keyed(2**31 + 5, b"b"), keyed(far, b"a"), keyed(far + 1, b"c")]
+    assert offsets_of(left(*log, bound=far + 2)) == [2**31 + 5, far, far + 1]

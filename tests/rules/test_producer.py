@@ -22,7 +22,7 @@ from ottla.rules.producer import (
     remove_expired,
     verify,
 )
-from ottla.rules.snapshots import from_snapshot, is_due, out_of_range, strays, to_snapshot
+from ottla.rules.snapshots import from_snapshot, out_of_range, strays, to_snapshot
 from rules.histories import ABORT, COMMIT, data_batch, empty_marker, marker, tables
 
 MAX = 2**31 - 1
@@ -372,9 +372,73 @@ def test_a_write_past_an_awaited_sequence_is_refused() -> None:
     assert check_verified(None, batches, 0) is None
 
 
-def test_a_snapshot_is_due_only_when_the_log_has_grown() -> None:
-    assert is_due(5, 4)
-    assert not is_due(5, 5)
+# Two transactions of which the first ended, and the snapshots that a broker took between them.
+HISTORY = [
+    data_batch(0, producer=(1, 0, 0), transactional=True, timestamp=1000),
+    marker(1, 1, 0, COMMIT, timestamp=1000),
+    data_batch(2, producer=(2, 0, 0), transactional=True, timestamp=2000),
+    data_batch(3, producer=(1, 0, 1), transactional=True, timestamp=3000),
+    marker(4, 2, 0, ABORT, timestamp=4000),
+]
+
+
+def after(batches: list[bytes], state: ProducerState | None = None) -> ProducerState:
+    state = empty_state() if state is None else state
+    _, table, markers = tables(batches)
+    append(state, table, markers, Origin.REPLICATION)
+    return state
+
+
+def truncated_to(end: int) -> ProducerState:
+    """The newest snapshot that is left, and the batches after it (rebuildProducerState)."""
+    taken = [0, 1, 3, 5]
+    kept = sorted(set(taken) - set(out_of_range(taken, log_start=0, log_end=end)))
+    start = kept[-1] if kept else 0
+    loaded = from_snapshot(to_snapshot(after(HISTORY[:start])))
+    return after(HISTORY[start:end], loaded) if end > start else loaded
+
+
+@pytest.mark.parametrize("end", range(6))
+def test_after_a_truncation_a_partition_knows_what_the_shorter_log_says(end: int) -> None:
+    found, expected = truncated_to(end), after(HISTORY[:end]) if end else empty_state()
+    assert to_snapshot(found).tolist() == to_snapshot(expected).tolist()
+    first = [int(found.producers.first_offset[row]) for row in open_rows(found)]
+    assert first == [[], [0], [], [2], [2, 3], [3]][end]
+
+
+@pytest.mark.parametrize(("end", "late"), [(5, True), (4, True), (3, True), (2, False), (0, False)])
+def test_a_truncation_can_take_a_late_transaction_with_it(end: int, late: bool) -> None:
+    assert is_late(truncated_to(end), 10 * DAY, 60_000) == late
+
+
+def test_a_partition_that_is_emptied_knows_nobody() -> None:
+    assert known_producers(truncated_to(0)) == []
+
+
+@pytest.mark.parametrize("kind", [COMMIT, ABORT])
+def test_a_finished_transaction_is_not_open_after_a_reload(kind: int) -> None:
+    state = after([data_batch(0, producer=(ID, 0, 0), transactional=True), marker(1, ID, 0, kind)])
+    loaded = from_snapshot(to_snapshot(state))
+    assert open_rows(loaded) == []
+    assert rule_of(produce(loaded, 1, offset=2)) == "ok"
+
+
+def test_an_empty_transaction_is_not_open_after_a_reload() -> None:
+    loaded = from_snapshot(to_snapshot(after([marker(0, ID, 0, ABORT)])))
+    known = entry(loaded, ID)
+    assert known is not None
+    assert (known.transaction_first_offset, known.window) == (None, ())
+
+
+def test_an_abort_that_fences_leaves_the_new_epoch_and_no_batch() -> None:
+    state = empty_state()
+    produce(state, 0, transactional=True, timestamp=5)
+    done = finish(state, 1, ABORT, epoch=1, coordinator_epoch=7, timestamp=9)
+    assert done.completed.first_offset.tolist() == [0]
+    known = entry(state, ID)
+    assert known is not None
+    assert (known.producer_epoch, known.coordinator_epoch, known.last_timestamp) == (1, 7, 9)
+    assert (known.transaction_first_offset, known.window) == (None, ())
 
 
 def test_snapshots_outside_the_log_are_deleted() -> None:

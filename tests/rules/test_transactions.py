@@ -331,6 +331,21 @@ def test_a_log_can_be_read_from_any_snapshot(events: list[Event], data: st.DataO
     assert rest.open().first_offset.tolist() == whole.open().first_offset.tolist()
 
 
+@given(logs(), st.data())
+def test_cutting_a_log_takes_the_aborted_transactions_whose_markers_go(
+    events: list[Event], data: st.DataObject
+) -> None:
+    parts = as_bytes(events)
+    cut = data.draw(st.integers(0, len(parts)))
+    end = events[cut].first if cut < len(parts) else 1 << 40
+    whole, shorter = Transactions(), Transactions()
+    for found, batches_of in ((whole, parts), (shorter, parts[:cut])):
+        _, batches, markers = tables(batches_of)
+        found.add(batches, markers)
+    entries = whole.aborted()
+    assert shorter.aborted().tolist() == entries[entries["last_offset"] < end].tolist()
+
+
 @given(logs(), st.lists(st.integers(0, 25), max_size=4))
 def test_windows_of_any_size_give_the_same_transactions(
     events: list[Event], cuts: list[int]

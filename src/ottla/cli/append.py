@@ -19,7 +19,7 @@ from ottla.log.partition import Partition, find_partitions
 from ottla.log.segment import read_windows
 from ottla.region import Region, padded
 from ottla.rules.append import Accepted, append
-from ottla.rules.append_checks import AppendPolicy, check_request
+from ottla.rules.append_checks import ZSTD_PRODUCE_VERSION, AppendPolicy, check_request
 from ottla.rules.producer import Duplicate, Origin, ProducerState, Refusal
 from ottla.rules.producer import append as append_producers
 from ottla.rules.transactions import read_markers
@@ -71,6 +71,14 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument(
         "--cleanup-policy", choices=["delete", "compact", "compact,delete"], default="delete"
     )
+    parser.add_argument(
+        "--produce-version",
+        type=int,
+        default=ZSTD_PRODUCE_VERSION,
+        metavar="N",
+        help="of a client's produce request; below %(default)s there is no zstd"
+        " (default: %(default)s)",
+    )
     parser.add_argument("--magic", type=int, choices=[0, 1, 2], default=2, help="default: 2")
     parser.add_argument("--leader-epoch", type=int, help="default: the checkpoint's, else 0")
     parser.add_argument(
@@ -92,9 +100,20 @@ def run(arguments: argparse.Namespace) -> int:
     counts = {"accepted": 0, "duplicate": 0, "refused": 0}
     next_offset = found.transactions.end_offset
     for region, batches in _sets(arguments.segments, origin):
-        row, next_offset = _judge(
-            region, batches, next_offset, now, origin, policy, found.transactions.state
+        # Brokers of 4.x take produce requests from version 3 on (KIP-896).
+        wrong = (
+            list(check_request(region, batches, arguments.produce_version))
+            if origin is Origin.CLIENT
+            else []
         )
+        row = _about(region, batches)
+        if wrong:
+            row |= _violated(wrong[0].rule, wrong)
+        else:
+            verdict, next_offset = _judge(
+                region, batches, next_offset, now, origin, policy, found.transactions.state
+            )
+            row |= verdict
         counts[row["verdict"]] += 1
         _print(row, arguments.format)
     _print({"type": "end", **counts, "nextOffset": next_offset}, arguments.format)
@@ -158,6 +177,17 @@ def _alone(region: Region, batches: Batches, row: int, origin: Origin) -> tuple[
     return Region(data, int(alone.size[0]), region.path, position), alone
 
 
+def _about(region: Region, batches: Batches) -> Row:
+    return {
+        "type": "batch",
+        "file": region.path,
+        "position": int(batches.position[0]),
+        "size": int(batches.size[0]),
+        "magic": int(batches.magic[0]),
+        "codec": CODEC_NAMES.get(int(codec_ids(batches)[0])),
+    }
+
+
 def _judge(
     region: Region,
     batches: Batches,
@@ -167,32 +197,20 @@ def _judge(
     policy: AppendPolicy,
     state: ProducerState,
 ) -> tuple[Row, int]:
-    about: Row = {
-        "type": "batch",
-        "file": region.path,
-        "position": int(batches.position[0]),
-        "size": int(batches.size[0]),
-        "magic": int(batches.magic[0]),
-        "codec": CODEC_NAMES.get(int(codec_ids(batches)[0])),
-    }
-    # Brokers of 4.x take produce requests from version 3 on (KIP-896).
-    wrong = list(check_request(region, batches)) if origin is Origin.CLIENT else []
-    if wrong:
-        return about | _violated(wrong[0].rule, wrong), next_offset
     done = append(region, batches, next_offset=next_offset, now=now, origin=origin, policy=policy)
     if not isinstance(done, Accepted):
-        return about | _violated(done.rule, done.violations), next_offset
+        return _violated(done.rule, done.violations), next_offset
     stored = Region(padded(done.data.tobytes()), done.data.size, region.path, 0)
     stopped = append_producers(
         state, done.batches, read_markers(stored, done.batches), origin
     ).stopped
     if isinstance(stopped, Refusal):
-        return about | {"verdict": "refused", **_refusal(stopped)}, next_offset
+        return {"verdict": "refused", **_refusal(stopped)}, next_offset
     if isinstance(stopped, Duplicate):
         seen = stopped.batch
         offsets = {"firstOffset": seen.first_offset, "lastOffset": seen.last_offset}
-        return about | {"verdict": "duplicate", **offsets}, next_offset
-    return about | {"verdict": "accepted", **_stored(done)}, done.last_offset + 1
+        return {"verdict": "duplicate", **offsets}, next_offset
+    return {"verdict": "accepted", **_stored(done)}, done.last_offset + 1
 
 
 def _violated(rule: Rule, violations: Sequence[Violation]) -> Row:

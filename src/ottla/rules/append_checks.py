@@ -19,6 +19,7 @@ from ottla.region import Region
 from ottla.rules.producer import Origin
 
 CURRENT_MAGIC = 2
+ZSTD_PRODUCE_VERSION = 7  # ProduceRequest.validateRecords: older clients could not read it back
 ASSIGNS_OFFSETS = (Origin.CLIENT, Origin.COORDINATOR)  # the others bring theirs
 
 
@@ -61,7 +62,9 @@ def violation(
     )
 
 
-def check_request(region: Region, batches: Batches) -> Iterator[Violation]:
+def check_request(
+    region: Region, batches: Batches, version: int = ZSTD_PRODUCE_VERSION
+) -> Iterator[Violation]:
     """One batch of magic 2, as every produce request since version 3 (ProduceRequest)."""
     if batches.position.size != 1:
         detail = "a produce request has exactly one batch for a partition"
@@ -71,6 +74,10 @@ def check_request(region: Region, batches: Batches) -> Iterator[Violation]:
     elif batches.magic[0] != CURRENT_MAGIC:
         detail = "clients write magic 2"
         yield violation(region, batches, 0, Rule.APPEND_MAGIC, detail, batches.magic[0], 2)
+    elif version < ZSTD_PRODUCE_VERSION and codec_ids(batches)[0] == Codec.ZSTD:
+        detail = "produce requests know zstd"
+        expected = f"at least version {ZSTD_PRODUCE_VERSION}"
+        yield violation(region, batches, 0, Rule.APPEND_CODEC, detail, version, expected)
 
 
 def check_set(

@@ -7,13 +7,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ottla.batch.attributes import codec_ids
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.encode import Encoded
+from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import Remains, rebuild, rebuild_empty
 from ottla.batch.records import Decoded, Reused, decode_whole, take_records, unpack_bits
 from ottla.errors import CorruptLogError
+from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels import gather
+from ottla.kernels.append import mark_other_magic
 from ottla.kernels.compaction import assemble
 from ottla.kernels.producers import Markers
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
@@ -31,9 +35,11 @@ class Cleaned(NamedTuple):
     judged: Judged
 
 
-def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
-    """A decoder that gives what cleaning needs; Kafka's cleaner checks no CRCs either."""
-    return Decoder(_ALL, check_crcs=False, max_batch_bytes=max_batch_bytes, allocate=Reused())
+def make_decoder(
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, *, check_crcs: bool = False
+) -> Decoder:
+    """A decoder that gives what cleaning needs; Kafka's cleaner checks no CRCs."""
+    return Decoder(_ALL, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
 
 def decode_window(decoder: Decoder, region: Region, batches: Batches) -> Decoded:
@@ -72,7 +78,24 @@ def clean_window(
     judged = cleaner.judge(
         batches, markers, rows, records, keeps_legacy_tombstones=keeps_legacy_tombstones
     )
+    _rebuild_mixed(region, batches, judged, decoder.max_batch_bytes)
     return Cleaned(_write(region, batches, records, rows, judged), judged)
+
+
+def _rebuild_mixed(region: Region, batches: Batches, judged: Judged, max_batch_bytes: int) -> None:
+    """Wrappers around messages of another magic are written anew, in their own (KAFKA-4298)."""
+    is_wrapper = (batches.magic < CURRENT_MAGIC) & (codec_ids(batches) != Codec.NONE)
+    rows = np.flatnonzero(is_wrapper & (judged.outcome == Outcome.COPIED)).tolist()
+    if not rows:
+        return
+    decoder = Decoder(gather.CONTROL, check_crcs=False, max_batch_bytes=max_batch_bytes)
+    for row in rows:
+        alone = take_batches(batches, slice(row, row + 1))
+        decode_whole(decoder, region, alone)
+        differs = np.zeros(int(judged.kept[row]), dtype=np.bool_)
+        mark_other_magic(decoder.arena.data, alone, decoder.payloads, differs)
+        if differs.any():
+            judged.outcome[row] = Outcome.REBUILT
 
 
 def _write(

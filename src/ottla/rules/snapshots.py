@@ -75,11 +75,6 @@ def to_snapshot(state: ProducerState) -> Entries:
     return entries
 
 
-def is_due(end_offset: int, last_snapshot_offset: int) -> bool:
-    """Whether a snapshot at the end of the log says anything new (takeSnapshot)."""
-    return end_offset > last_snapshot_offset
-
-
 def out_of_range(offsets: Collection[int], log_start: int, log_end: int) -> list[int]:
     """Snapshots that a broker deletes when it truncates a log to this range (truncateAndReload)."""
     return sorted(offset for offset in offsets if offset > log_end or offset <= log_start)
