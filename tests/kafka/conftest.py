@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from broker import Broker, new_broker, new_zookeeper_broker, start_zookeeper
 from clients import JavaClients
+from tally import summary
 from workloads import produce_current, produce_legacy
 
 
@@ -16,6 +17,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker(pytest.mark.kafka)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How much Kafka agreed with."""
+    if summary():
+        terminalreporter.write_line(summary())
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,21 @@
-"""Produce requests byte by byte, so that batches which no client library would send can be sent."""
+"""Requests byte by byte, so that what no client library would send can be sent."""
 
 import socket
 import struct
 from types import TracebackType
 from typing import NamedTuple, Self
 
-PRODUCE = 0
-PRODUCE_VERSION = 7  # the last one before compact arrays; a 4.x broker still takes it
+# Of each the last version, or nearly, before compact arrays: a 4.x broker still takes them, and
+# leaves the epochs of transactions to the client (KIP-890 moved them into later versions).
+PRODUCE, PRODUCE_VERSION = 0, 7
+LIST_OFFSETS, LIST_OFFSETS_VERSION = 2, 2
+INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION = 22, 1
+ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION = 24, 1
+END_TXN, END_TXN_VERSION = 26, 1
 CLIENT_ID = b"raw"
 ALL_REPLICAS = -1
+LATEST = -1
+TRANSACTION_TIMEOUT_MS = 600_000  # longer than a test: the coordinator ends none by itself
 
 
 class Answer(NamedTuple):
@@ -16,6 +23,14 @@ class Answer(NamedTuple):
 
     error_code: int
     base_offset: int
+
+
+class Identity(NamedTuple):
+    """What a coordinator gave to a transactional id, if the error code is 0."""
+
+    error_code: int
+    producer_id: int
+    epoch: int
 
 
 class RawClient:
@@ -46,6 +61,38 @@ class RawClient:
         answer = self._ask(PRODUCE, PRODUCE_VERSION, body)
         at = 4 + 2 + len(topic) + 4 + 4  # topics, its name, partitions, its index
         return Answer(*struct.unpack_from(">hq", answer, at))
+
+    def init_producer_id(self, transactional_id: str) -> Identity:
+        """A new epoch for a transactional id; ends the transaction that it had open."""
+        body = _string(transactional_id) + struct.pack(">i", TRANSACTION_TIMEOUT_MS)
+        answer = self._ask(INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, body)
+        return Identity(*struct.unpack_from(">hqh", answer, 4))
+
+    def add_partition(self, transactional_id: str, producer: tuple[int, int], topic: str) -> int:
+        """Put partition 0 of a topic into the transaction; the error code."""
+        body = _string(transactional_id) + struct.pack(">qh", *producer)
+        body += struct.pack(">i", 1) + _string(topic) + struct.pack(">ii", 1, 0)
+        answer = self._ask(ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, body)
+        at = 4 + 4 + 2 + len(topic) + 4 + 4  # throttle, topics, its name, partitions, its index
+        return int(struct.unpack_from(">h", answer, at)[0])
+
+    def end_transaction(
+        self, transactional_id: str, producer: tuple[int, int], *, commits: bool
+    ) -> int:
+        """Commit or abort; the error code. Markers are written after the answer."""
+        body = _string(transactional_id) + struct.pack(">qh?", *producer, commits)
+        answer = self._ask(END_TXN, END_TXN_VERSION, body)
+        return int(struct.unpack_from(">h", answer, 4)[0])
+
+    def latest_offset(self, topic: str, *, committed: bool) -> int:
+        """The high watermark of partition 0, or its last stable offset."""
+        body = struct.pack(">ibi", -1, committed, 1) + _string(topic)
+        body += struct.pack(">iiq", 1, 0, LATEST)
+        answer = self._ask(LIST_OFFSETS, LIST_OFFSETS_VERSION, body)
+        at = 4 + 4 + 2 + len(topic) + 4 + 4
+        error_code, _, offset = struct.unpack_from(">hqq", answer, at)
+        assert error_code == 0
+        return int(offset)
 
     def _ask(self, api_key: int, version: int, body: bytes) -> bytes:
         self._correlation += 1

@@ -27,7 +27,11 @@ from ottla.rules.producer import (
 NONE = 0
 NOT_LEADER_OR_FOLLOWER = 6
 # org.apache.kafka.common.protocol.Errors
-ERROR_CODES = {Rule.SEQUENCE_IN_ORDER: 45, Rule.PRODUCER_EPOCH_FENCED: 47}
+ERROR_CODES = {
+    Rule.SEQUENCE_IN_ORDER: 45,
+    Rule.PRODUCER_EPOCH_FENCED: 47,
+    Rule.TRANSACTION_STATE: 48,
+}
 MAX_SEQUENCE = 2**31 - 1
 
 

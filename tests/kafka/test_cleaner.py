@@ -1,4 +1,4 @@
-"""Random logs cleaned by a broker and by our rules: the same bytes."""
+"""Random logs, with transactions, cleaned by a broker and by our rules: the same bytes."""
 
 import random
 import time
@@ -16,14 +16,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from raw_client import RawClient
-from test_append_rules import NONE, send_when_led
+from test_append_rules import NONE
+from test_transaction_rules import patiently
 
 import naive
 from builders import Row, batch
 from ottla.rules.cleaning import clean_window, learn_window, make_decoder
 from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
 from ottla.rules.transactions import Transactions
-from rules.histories import tables
+from rules.histories import TRANSACTIONAL, tables
 
 RETENTION = 0  # tombstones may go in the round after the one that saw them first
 SEGMENT_MS = 10_000
@@ -34,19 +35,49 @@ DEADLINE = 60
 class Writer:
     """Sends batches and remembers what the broker must have stored."""
 
-    def __init__(self, client: RawClient, topic: str, seed: int) -> None:
+    def __init__(self, client: RawClient, topic: str, folder: Path, seed: int) -> None:
         self.client = client
         self.topic = topic
+        self.folder = folder
         self.source = random.Random(seed)
-        self.timestamp = int(time.time() * 1000) - 30 * 60_000
+        # Markers carry the broker's clock: only records ahead of it make the segment roll.
+        self.timestamp = int(time.time() * 1000) + 60_000
         self.end_offset = 0
         self.sequences = {-1: -1, 1000: 0, 1001: 0}
         self.segments: list[tuple[int, bytes]] = [(0, b"")]
+        self.transactional_id = topic
+        identity = patiently(lambda: client.init_producer_id(topic))
+        self.identity = (identity[1], identity[2])
+        self.transactional_sequence = 0
 
     def send(self, count: int) -> None:
+        """A batch of a producer without a transaction."""
         producer_id = self.source.choice(list(self.sequences))
         sequence = self.sequences[producer_id]
-        rows = [
+        producer = (producer_id, 0 if producer_id >= 0 else -1, sequence)
+        if producer_id >= 0:
+            self.sequences[producer_id] += count
+        self._send(self._rows(count), producer)
+
+    def transact(self, count: int, *, commits: bool) -> None:
+        """A transaction of one batch, and the marker that the coordinator writes for it."""
+        asked = (self.transactional_id, self.identity)
+        patiently(lambda: (self.client.add_partition(*asked, self.topic),))
+        producer = (*self.identity, self.transactional_sequence)
+        self._send(self._rows(count), producer, transactional_id=self.transactional_id)
+        self.transactional_sequence += count
+        assert self.client.end_transaction(*asked, commits=commits) == NONE
+        deadline = time.monotonic() + DEADLINE
+        while self.client.latest_offset(self.topic, committed=True) == self.end_offset - count:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        base, data = self.segments[-1]
+        self.segments[-1] = (base, (self.folder / f"{base:020}.log").read_bytes())
+        assert self.segments[-1][1].startswith(data)
+        self.end_offset += 1
+
+    def _rows(self, count: int) -> list[Row]:
+        return [
             Row(
                 at,
                 self.timestamp + at,
@@ -56,15 +87,23 @@ class Writer:
             )
             for at in range(count)
         ]
-        producer = (producer_id, 0 if producer_id >= 0 else -1, sequence)
-        answer = send_when_led(self.client, self.topic, batch(rows, producer=producer))
+
+    def _send(
+        self,
+        rows: list[Row],
+        producer: tuple[int, int, int],
+        transactional_id: str | None = None,
+    ) -> None:
+        attributes = 0 if transactional_id is None else TRANSACTIONAL
+        sent = batch(rows, producer=producer, attributes=attributes)
+        produce = self.client.produce
+        answer = patiently(lambda: produce(self.topic, sent, transactional_id=transactional_id))
         assert answer == (NONE, self.end_offset)
-        if producer_id >= 0:
-            self.sequences[producer_id] += count
         stored = [row._replace(offset=self.end_offset + row.offset) for row in rows]
         base, data = self.segments[-1]
-        self.segments[-1] = (base, data + batch(stored, producer=producer))
-        self.end_offset += count
+        stored_batch = batch(stored, producer=producer, attributes=attributes)
+        self.segments[-1] = (base, data + stored_batch)
+        self.end_offset += len(rows)
 
     def roll(self) -> None:
         """The next batch is so much later that it begins a segment."""
@@ -130,10 +169,11 @@ def test_two_rounds_of_the_brokers_cleaner_leave_the_same_bytes(broker: Broker, 
     )
     folder = broker.log_dir / f"{topic}-0"
     with RawClient(broker.port) as client:
-        writer = Writer(client, topic, seed)
-        for _ in range(4):
+        writer = Writer(client, topic, folder, seed)
+        for number in range(4):
             for _ in range(6):
                 writer.send(writer.source.randint(1, 4))
+            writer.transact(2, commits=number % 2 == 0)
             writer.roll()
         writer.send(1)
         first_bound = writer.segments[-1][0]

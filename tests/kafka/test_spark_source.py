@@ -10,6 +10,7 @@ import pytest
 from benchmarks.maven import class_path
 from broker import JAVA, Broker
 from pyspark.sql import DataFrame, Row, SparkSession
+from tally import compared
 
 TOPICS = "java-.*|rdkafka-.*|aiokafka-.*|broker-.*|log-append-time|large|small-batches"
 TOPICS += "|transactions|expired|records-deleted|compacted"
@@ -47,26 +48,23 @@ def rows(frame: DataFrame) -> list[Row]:
     return sorted(frame.collect(), key=lambda row: (row.topic, row.partition, row.offset))
 
 
-def assert_same(spark: SparkSession, broker: Broker, options: dict[str, str]) -> int:
+def assert_same(spark: SparkSession, broker: Broker, options: dict[str, str]) -> list[Row]:
     theirs, ours = by_connector(spark, broker, options), by_ottla(spark, broker, options)
     assert ours.schema == theirs.schema
     expected = rows(theirs)
     assert rows(ours) == expected
-    return len(expected)
+    return expected
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)
 def test_all_topics_have_the_rows_of_the_connector(
-    spark: SparkSession,
-    broker: Broker,
-    isolation: str,
-    capsys: pytest.CaptureFixture[str],
+    spark: SparkSession, broker: Broker, isolation: str
 ) -> None:
     options = {"subscribePattern": f"^({TOPICS})$", "kafka.isolation.level": isolation}
-    count = assert_same(spark, broker, options)
-    assert count > 1000
-    with capsys.disabled():
-        print(f"\n{isolation}: {count} rows are those of Spark's Kafka connector")
+    expected = assert_same(spark, broker, options)
+    assert len(expected) > 1000
+    compared["records"] += len(expected)
+    compared["topics"] = len({row.topic for row in expected})
 
 
 def every(topic: str, partitions: int, value: object) -> str:
@@ -98,7 +96,7 @@ def offset_options() -> list[Any]:
 def test_bounds_by_offset_give_the_rows_of_the_connector(
     spark: SparkSession, broker: Broker, options: dict[str, str]
 ) -> None:
-    assert assert_same(spark, broker, options) > 0
+    assert assert_same(spark, broker, options)
 
 
 @pytest.mark.parametrize("topic", ["java-lz4", "log-append-time", "small-batches", "transactions"])
