@@ -21,10 +21,12 @@ def timed(work: Callable[[], int]) -> Turn:
     return turn
 
 
-def best_rates(contenders: Mapping[str, Turn], rounds: int) -> dict[str, float]:
+def best_rates(
+    contenders: Mapping[str, Turn], rounds: int, warm_ups: int = WARM_UP_TURNS
+) -> dict[str, float]:
     """Things per second of each contender, the best of alternating rounds."""
     for turn in contenders.values():
-        for _ in range(WARM_UP_TURNS):
+        for _ in range(warm_ups):
             turn()
     best = dict.fromkeys(contenders, 0.0)
     for _ in range(rounds):

@@ -1,6 +1,7 @@
 """Arrow batches of the core, as Spark demands them: column by column, cast once, no row touched."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -33,8 +34,9 @@ def to_spark(records: pa.RecordBatch, part: Slice, target: pa.Schema) -> pa.Reco
 
 def _column(field: pa.Field, records: pa.RecordBatch, part: Slice) -> pa.Array:
     if field.name in _OF_SLICE:
-        constant = pa.scalar(_OF_SLICE[field.name](part), field.type)
-        return pa.repeat(constant, records.num_rows)
+        count = records.num_rows
+        room = 1 << count.bit_length()  # so that batches of about one size share an array
+        return _repeated(_OF_SLICE[field.name](part), field.type, room).slice(0, count)
     if field.name == CORRUPT:
         return pa.nulls(records.num_rows, field.type)
     column = records.column(field.name)
@@ -45,6 +47,11 @@ def _column(field: pa.Field, records: pa.RecordBatch, part: Slice) -> pa.Array:
     if field.name == "codec" and pa.types.is_integer(column.type):
         return _codec_names().take(column)
     return column
+
+
+@lru_cache(maxsize=16)
+def _repeated(value: str | int | None, type_: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, type_), count)
 
 
 def _microseconds(milliseconds: pa.Array, target: pa.DataType) -> pa.Array:
