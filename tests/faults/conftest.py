@@ -1,5 +1,25 @@
-"""The session of the tests on Spark, for the runs that come after a fault."""
+"""What tests of faults share: the session for the runs after a fault, and the closing counts."""
+
+from collections import Counter
+
+import pytest
 
 from spark.conftest import spark
 
 __all__ = ["spark"]
+
+_COUNTS = pytest.StashKey[Counter[str]]()
+
+
+@pytest.fixture
+def counts(request: pytest.FixtureRequest) -> Counter[str]:
+    """What faults there were and what came of them, for the line that ends the run."""
+    return request.config.stash.setdefault(_COUNTS, Counter())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the counts of all tests."""
+    counted = terminalreporter.config.stash.get(_COUNTS, Counter())
+    if counted:
+        told = ", ".join(f"{number} {what}" for what, number in sorted(counted.items()))
+        terminalreporter.write_line(f"faults: {told}")

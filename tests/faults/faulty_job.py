@@ -2,15 +2,19 @@
 
 Says "running" when tasks begin. MOMENT is where this process, the driver, kills itself: `before`,
 `during` or `after` the commit point. With FAIL_SHARE in the environment, tasks fail at random.
+JOB is one that writes a directory, or `verify`, whose OUT is a file.
 """
 
 import os
 import random
 import signal
 import sys
+from dataclasses import replace
 from typing import Any
 
 from ottla.batch.convert import Conversion
+from ottla.cli import main as ottla_main
+from ottla.cli import verify as cli_verify
 from ottla.format.attributes import Codec
 from ottla.jobs.convert import plan_convert
 from ottla.jobs.export import ExportOptions, plan_export
@@ -19,12 +23,13 @@ from ottla.jobs.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.salvage import plan_salvage_job
 from ottla.jobs.selection import Selection
 from ottla.log import publish
-from ottla.log.publish import FinishedPartition, Job
 from ottla.spark import run
+from ottla.spark import verify as spark_verify
 from ottla.spark.session import start_session
 
 JOBS = ("convert", "export", "restore", "salvage")
 SPLIT = 3000
+MASTER = "local[2, 4]"  # a task may fail three times
 
 
 def plan_job(name: str, logs: str, out: str) -> OutputJob:
@@ -41,20 +46,20 @@ def plan_job(name: str, logs: str, out: str) -> OutputJob:
 
 
 class FailingWork:
-    """Work that fails with some chance, before or after it has staged what it should."""
+    """Work that fails with some chance, before or after it has done what it should."""
 
     def __init__(self, work: Any, share: float) -> None:
         self.work = work
         self.share = share
 
-    def __call__(self, job: Job, part: Any) -> FinishedPartition:
+    def __call__(self, *arguments: Any) -> Any:
         chance = random.SystemRandom().random()
         if chance < self.share / 2:
             raise RuntimeError("a fault before the work")
-        finished: FinishedPartition = self.work(job, part)
+        done = self.work(*arguments)
         if chance < self.share:
             raise RuntimeError("a fault after the work")
-        return finished
+        return done
 
 
 def die(*_: object, **__: object) -> None:
@@ -77,17 +82,30 @@ def arrange_death(moment: str) -> None:
         publish.move_files = move_some
 
 
-def main(name: str, logs: str, out: str, moment: str = "") -> None:
-    plan = plan_job(name, logs, out)
-    share = float(os.environ.get("FAIL_SHARE", "0"))
-    if share:
-        from dataclasses import replace
+def run_verify(logs: str, out: str, moment: str, share: float) -> None:
+    """The command; its one step that counts is the move of the file that it has written."""
+    if moment:
+        cli_verify.move_files = die
+    map_tasks = spark_verify.map_tasks
 
-        plan = replace(
-            plan, stage=FailingWork(plan.stage, share), close=FailingWork(plan.close, share)
-        )
+    def map_failing(spark: Any, parts: Any, work: Any, schema: Any) -> Any:
+        return map_tasks(spark, parts, FailingWork(work, share), schema)
+
+    spark_verify.map_tasks = map_failing
+    sizes = ["--split-bytes", str(SPLIT)]
+    sys.exit(ottla_main(["verify", logs, "--out", out, "--master", MASTER, *sizes]))
+
+
+def main(name: str, logs: str, out: str, moment: str = "") -> None:
+    share = float(os.environ.get("FAIL_SHARE", "0"))
+    if name == "verify":
+        run_verify(logs, out, moment, share)
+    plan = plan_job(name, logs, out)
+    if share:
+        stage, close = FailingWork(plan.stage, share), FailingWork(plan.close, share)
+        plan = replace(plan, stage=stage, close=close)
     arrange_death(moment)
-    spark = start_session("fault", "local[2, 4]")  # a task may fail three times
+    spark = start_session("fault", MASTER)
     print("running", flush=True)
     try:
         run.run_output_job(spark, plan)

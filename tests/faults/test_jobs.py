@@ -1,14 +1,11 @@
 """Faults while jobs run: never a partial output, never a changed input, and a second run completes.
 
-Each test prints how many faults of which kind it made and what came of them.
+The last line of the run says how many faults of which kind there were and what came of them.
 """
 
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,8 +13,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from faults import faulty_job
 from faults.faulty_job import JOBS, plan_job
+from faults.processes import finish, full_disk, kill_workers, make_room, start
 from jobs.plain import run_plainly, tree
 from jobs.topics import write_topic
 from ottla.log.publish import open_journals, settle
@@ -25,7 +22,6 @@ from ottla.spark.run import run_output_job
 
 pytestmark = pytest.mark.faults
 
-TESTS = Path(__file__).parents[1]
 MOMENTS = ("before", "during", "after")
 
 
@@ -43,33 +39,6 @@ def whole(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dic
     for name in JOBS:
         run_plainly(plan_job(name, str(logs), f"{folder}/{name}"))
     return {name: tree(folder / name) for name in JOBS}
-
-
-def start(name: str, logs: Path, out: Path, *more: str, **settings: str) -> subprocess.Popen[bytes]:
-    paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
-    environment = os.environ | {"PYTHONPATH": paths, **settings}
-    command = [sys.executable, faulty_job.__file__, name, str(logs), str(out), *more]
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def finish(process: subprocess.Popen[bytes]) -> int:
-    process.communicate()
-    end_group(process)
-    return process.returncode
-
-
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End what a dead driver left: its JVM and workers are in the group that we started."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def run_again(spark: SparkSession, name: str, logs: Path, out: Path) -> None:
@@ -99,24 +68,29 @@ def test_a_driver_killed_around_its_commit(
     tmp_path: Path,
     name: str,
     moment: str,
+    counts: Counter[str],
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
     assert finish(start(name, logs, out, moment)) == -signal.SIGKILL
-    left = len(published(out))
     if moment == "before":
-        assert left == 0
+        assert published(out) == {}
     assert len(open_journals(str(out))) == 1
     assert settled_copy(out) == ({} if moment == "before" else whole[name])
     run_again(spark, name, logs, out)
     assert published(out) == whole[name]
     assert open_journals(str(out)) == []
     assert tree(logs) == before
-    print(f"{name}: driver killed {moment} the commit: {left} files there, then {len(whole[name])}")
+    counts[f"drivers killed {moment} the commit"] += 1
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_driver_killed_at_a_random_moment(
-    spark: SparkSession, logs: Path, whole: dict[str, dict[str, bytes]], tmp_path: Path, name: str
+    spark: SparkSession,
+    logs: Path,
+    whole: dict[str, dict[str, bytes]],
+    tmp_path: Path,
+    name: str,
+    counts: Counter[str],
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
     process = start(name, logs, out)
@@ -124,79 +98,55 @@ def test_a_driver_killed_at_a_random_moment(
     process.stdout.readline()
     time.sleep(random.Random(name).uniform(0.5, 4))
     process.kill()
-    killed = finish(process) != 0
+    ended = finish(process)
     settled = published(out) if open_journals(str(out)) == [] else {}
     assert settled in ({}, whole[name])
     run_again(spark, name, logs, out)
     assert published(out) == whole[name]
     assert tree(logs) == before
-    print(f"{name}: driver killed at a random moment: {'yes' if killed else 'it was done before'}")
+    counts["drivers killed at a random moment" if ended else "drivers done before they died"] += 1
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_tasks_that_fail_at_random(
-    spark: SparkSession, logs: Path, whole: dict[str, dict[str, bytes]], tmp_path: Path, name: str
+    spark: SparkSession,
+    logs: Path,
+    whole: dict[str, dict[str, bytes]],
+    tmp_path: Path,
+    name: str,
+    counts: Counter[str],
 ) -> None:
-    before, runs, out = tree(logs), Counter[str](), tmp_path / "out"
-    while not runs["completed"]:
-        code = finish(start(name, logs, out, FAIL_SHARE="0.3"))
-        runs["failed" if code else "completed"] += 1
-        assert published(out) == (whole[name] if code == 0 else {})
-        assert runs["failed"] < 10
+    before, failed, out = tree(logs), 0, tmp_path / "out"
+    while finish(start(name, logs, out, FAIL_SHARE="0.3")):
+        assert published(out) == {}
+        failed += 1
+        assert failed < 10
+    assert published(out) == whole[name]
     assert tree(logs) == before
-    print(f"{name}: 30% of tasks fail: {dict(runs)}")
+    counts["runs failed by tasks that fail at random"] += failed
+    counts["runs completed although tasks fail at random"] += 1
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_workers_killed_while_they_work(
-    spark: SparkSession, logs: Path, whole: dict[str, dict[str, bytes]], tmp_path: Path, name: str
+    spark: SparkSession,
+    logs: Path,
+    whole: dict[str, dict[str, bytes]],
+    tmp_path: Path,
+    name: str,
+    counts: Counter[str],
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
     process = start(name, logs, out)
-    chance, killed = random.Random(name), 0
-    while process.poll() is None and killed < 6:
-        time.sleep(chance.uniform(0.05, 0.4))
-        for worker in workers_of(process.pid)[:1]:
-            try:
-                os.kill(worker, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            killed += 1
+    killed = kill_workers(process, 6, name)
     code = finish(process)
     assert published(out) == (whole[name] if code == 0 else {})
     if code:
         run_again(spark, name, logs, out)
     assert published(out) == whole[name]
     assert tree(logs) == before
-    print(f"{name}: {killed} workers killed; first run {'failed' if code else 'completed'}")
-
-
-def workers_of(driver: int) -> list[int]:
-    """The Python workers of a driver: forks of its daemon, in the session that we started."""
-    parents, daemons = {}, set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) != driver:
-                continue
-            parents[int(folder.name)] = int(fields[1])
-            if b"\0-m\0ottla.spark.daemon\0" in (folder / "cmdline").read_bytes():
-                daemons.add(int(folder.name))
-        except (OSError, ValueError):
-            continue
-    return [each for each, parent in parents.items() if parent in daemons and each in daemons]
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Path:
-    """A file system of 300 kB, where we may mount one."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("no right to mount a tmpfs")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
+    counts["workers killed"] += killed
+    counts[f"runs {'failed' if code else 'completed'} although workers were killed"] += 1
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -204,17 +154,17 @@ def test_a_full_disk(
     spark: SparkSession,
     logs: Path,
     whole: dict[str, dict[str, bytes]],
-    small_disk: Path,
+    tmp_path: Path,
     name: str,
+    counts: Counter[str],
 ) -> None:
-    before, out = tree(logs), small_disk / "out"
-    filler = small_disk / "filler"
-    filler.write_bytes(bytes(270_000))
-    code = finish(start(name, logs, out))
-    assert code != 0
-    assert published(out) == {}
-    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
-    run_again(spark, name, logs, out)
-    assert published(out) == whole[name]
+    before = tree(logs)
+    with full_disk(tmp_path, left=30_000) as disk:
+        out = disk / "out"
+        assert finish(start(name, logs, out)) != 0
+        assert published(out) == {}
+        make_room(disk)
+        run_again(spark, name, logs, out)
+        assert published(out) == whole[name]
     assert tree(logs) == before
-    print(f"{name}: a full disk stopped the first run; the second completed")
+    counts["runs stopped by a full disk"] += 1
