@@ -26,7 +26,7 @@ from ottla.jobs.write_commit import (
 from ottla.log import publish
 from ottla.log.check import check_partition
 from ottla.log.partition import find_partitions
-from ottla.log.publish import Job, open_journals, settle
+from ottla.log.publish import Job, hold, open_journals, settle
 from ottla.options.write import parse_write_options
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -428,3 +428,37 @@ def test_a_task_learns_that_its_job_is_done(tmp_path: Path) -> None:
     assert is_done(job)
     assert is_done(stream_job(writing.options, "q", 3))
     assert not is_done(stream_job(writing.options, "q", 5))
+
+
+def test_staged_rows_outlive_whoever_looks_before_they_are_committed(tmp_path: Path) -> None:
+    """Spark asks for a new writer to commit a batch of a stream."""
+    out, rows = tmp_path / "out", some_rows(1, 20)
+    writing = begin(out)
+    job = stream_job(writing.options, "q", 0)
+    staged = stage(job, writing, [rows])
+    commit_rows(job, begin(out), staged)
+    for partition in range(2):
+        assert records_of(out / f"t-{partition}") == expected(rows, partition)
+
+
+def test_what_a_dead_driver_staged_is_swept_away_by_the_next_save(tmp_path: Path) -> None:
+    out, writing = tmp_path / "out", begin(tmp_path / "out")
+    stage(save_job(writing.options), writing, [some_rows(1, 20)])
+    assert len(open_journals(str(out))) == 1
+    save(out, [some_rows(2, 20)])
+    assert open_journals(str(out)) == []
+
+
+def test_a_save_that_somebody_works_on_is_left_alone(tmp_path: Path) -> None:
+    out, rows = tmp_path / "out", some_rows(1, 20)
+    writing = begin(out)
+    job = save_job(writing.options)
+    hold(job)
+    staged = stage(job, writing, [rows])
+    settle(str(out))
+    save(out, [some_rows(2, 20)])
+    commit_rows(job, writing, staged)
+    for partition in range(2):
+        both = some_rows(2, 20) + rows
+        assert records_of(out / f"t-{partition}") == expected(both, partition)
+    assert_sound(out)

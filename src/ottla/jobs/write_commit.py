@@ -31,6 +31,7 @@ from ottla.log.publish import (
     lock_output,
     open_journals,
     publish,
+    publish_committed,
     settle,
 )
 from ottla.options.write import WriteOptions
@@ -43,12 +44,12 @@ _STAMPERS: Final = 8  # kernels run without the GIL, and the rest is waiting for
 
 
 def begin_writing(options: WriteOptions) -> Writing:
-    """Finish what dead drivers committed, and look at what is there."""
+    """Look at what is there, with what dead drivers committed."""
     out = options.path
     if not is_remote(out) and may_be_owned(local_path(join(out, "topic-0", "0.log"))):
         raise PublishError(f"a broker is running on {out}: stop it before writing there")
     with lock_output(out):
-        _settle_all(out, options)
+        _finish_committed(out, options)
     return Writing(options, _existing(out, options), time.time_ns() // 1_000_000)
 
 
@@ -90,7 +91,8 @@ def _batch(name: str) -> int:
 def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]]) -> list[Row]:
     """Place what tasks staged, in their order, behind what is there, and publish it, once."""
     with lock_output(job.out):
-        _settle_all(job.out, writing.options, running=job.name)
+        _finish_committed(job.out, writing.options)
+        settle(job.out, job.storage, running=job.name)
         if is_done(job):
             if not is_committed(job):
                 discard(job)
@@ -114,13 +116,16 @@ def abandon_rows(job: Job) -> None:
         discard(job)
 
 
-def _settle_all(out: str, options: WriteOptions, running: str = "") -> None:
-    """Settle what others left; under the lock of OUT nobody else is publishing a save."""
+def _finish_committed(out: str, options: WriteOptions) -> None:
+    """Publish what dead drivers committed: under the lock of OUT no living one publishes a save.
+
+    What is not committed may be what the tasks of this very save have staged.
+    """
     for name in open_journals(out, options.storage):
         job = Job(out, name, options.storage)
         if name.startswith((_SAVE, _STREAM)) and is_committed(job):
             publish(job)
-    settle(out, options.storage, running=running)
+    publish_committed(out, options.storage)
 
 
 def _forget_older_batches(job: Job) -> None:
