@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.log.segment import read_segment as read_segment
     from ottla.log.segment import write_segment as write_segment
     from ottla.spark.log import read_log as read_log
+    from ottla.spark.log import write_log as write_log
 
 # Imported on first use, so that `import ottla` costs nothing and needs no Spark.
 _HOMES = {
@@ -35,6 +36,7 @@ _HOMES = {
     "read_batches": "ottla.log.segment",
     "read_log": "ottla.spark.log",
     "read_segment": "ottla.log.segment",
+    "write_log": "ottla.spark.log",
     "write_segment": "ottla.log.segment",
 }
 

@@ -1,4 +1,4 @@
-"""`ottla.read_log`: the source for those who would rather call a function."""
+"""`ottla.read_log` and `write_log`: source and sink for those who would rather call a function."""
 
 import json
 from collections.abc import Sequence
@@ -30,6 +30,13 @@ def read_log(
     if columns is not None:
         reader = reader.schema(choose_columns(columns, parse_read_options(texts | {"path": path})))
     return reader.load(path)
+
+
+def write_log(frame: DataFrame, path: str, **options: Option) -> None:
+    """Append the rows of a DataFrame to logs below `path`; options as of `format("kafka-log")`."""
+    register(frame.sparkSession)
+    texts = {name: _text(value) for name, value in options.items()}
+    frame.write.format("kafka-log").options(**texts).mode("append").save(path)
 
 
 def _text(value: Option) -> str:

@@ -1,17 +1,30 @@
-"""`format("kafka-log")`: what Spark asks of a source, answered by the readers.
+"""`format("kafka-log")`: what Spark asks of a source, answered by the readers and writers.
 
 Spark imports this module while it looks for sources of other packages too, so everything heavy is
 imported by the method that needs it.
 """
 
 import warnings
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from ottla.options.write import WriteOptions
 
 
 class KafkaLogSource(DataSource):
-    """Log directories of Kafka, read like topics. There is no `pushFilters`: see docs/spark.md."""
+    """Log directories of Kafka, read and written like topics.
+
+    There is no `pushFilters`: see docs/spark.md.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -22,11 +35,7 @@ class KafkaLogSource(DataSource):
         from ottla.spark.schema import schema_of
 
         options = parse_read_options(self.options)
-        if options.ignored:
-            warnings.warn(
-                f"options that only a broker needs are ignored: {', '.join(options.ignored)}",
-                stacklevel=1,
-            )
+        _warn(options.ignored)
         return schema_of(options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -44,3 +53,31 @@ class KafkaLogSource(DataSource):
         from ottla.spark.stream import KafkaLogStreamReader
 
         return KafkaLogStreamReader(for_stream(parse_read_options(self.options)), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from ottla.errors import OptionError
+        from ottla.spark.sink import KafkaLogWriter
+
+        if overwrite:
+            raise OptionError("mode overwrite is not supported: logs are only appended to")
+        return KafkaLogWriter(self._write_options(), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        from ottla.spark.sink import KafkaLogStreamWriter
+
+        # Output mode complete sets `overwrite`; like the connector we append its rows.
+        return KafkaLogStreamWriter(self._write_options(), schema)
+
+    def _write_options(self) -> "WriteOptions":
+        from ottla.options.write import parse_write_options
+
+        options = parse_write_options(self.options)
+        _warn(options.ignored)
+        return options
+
+
+def _warn(ignored: tuple[str, ...]) -> None:
+    if ignored:
+        warnings.warn(
+            f"options that only a broker needs are ignored: {', '.join(ignored)}", stacklevel=2
+        )
