@@ -8,6 +8,7 @@ import pytest
 
 import builders
 from builders import Row, varint
+from cli.command import run
 from ottla.batch.decode import Decoder
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
@@ -54,6 +55,7 @@ BROKEN = [
         id="zstd-in-magic-1",
     ),
     pytest.param(sealed(b"no gzip", attributes=1), Rule.DECOMPRESSES, id="no-gzip"),
+    pytest.param(sealed(b"", count=-1), Rule.RECORD_COUNT, id="negative-count"),
     pytest.param(sealed(LONG_VARINT), Rule.RECORD_VARINT, id="a-length-of-six-bytes"),
     pytest.param(
         sealed(body(varint(-1), varint(-1), varint(0), b"left")), Rule.RECORD_SIZE, id="too-long"
@@ -94,6 +96,14 @@ def test_a_broken_batch_is_named_by_its_rule(data: bytes, rule: Rule) -> None:
     assert [broken.violation.rule for broken in decoder.broken] == [rule]
 
 
+def test_a_control_record_that_kafka_can_not_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(builders.batch([Row(0, 0, b"\0\0\0", b"")], attributes=0x20))
+    done = run("dump", path)
+    assert done.status == 1
+    assert [line["rule"] for line in done.of("error")] == [Rule.CONTROL_RECORD.value]
+
+
 @pytest.mark.parametrize("size", [2**31 - 12, 2**31 - 1])
 def test_a_length_whose_sum_overflows_ends_the_file(tmp_path: Path, size: int) -> None:
     path = tmp_path / f"{0:020d}.log"
@@ -111,3 +121,24 @@ def test_a_batch_of_two_gibibytes_is_not_written() -> None:
     with pytest.raises(CorruptLogError) as caught:
         encode(records._replace(key_bounds=many, value_bounds=many), NewBatch())
     assert caught.value.violation.rule is Rule.NEW_BATCH_SIZE
+
+
+def test_of_a_wrapper_with_very_many_broken_messages_the_first_are_named_and_the_rest_counted() -> (
+    None
+):
+    good = builders.message(Row(0, 5, b"k"), magic=1)
+    count = 5000
+    inner = b"".join(struct.pack(">q", at) + SHORT_MESSAGE[8:] for at in range(count))
+    last = struct.pack(">q", count) + good[8:]
+    data = wrapped(inner + last, offset=count) + good[:7] + b"\xff" + good[8:]
+    region, batches, _ = tables(data)
+    compute_crcs(region.data, 0, batches)
+    decoder = Decoder(gather.KEYS)
+    (chunk,) = [*decoder.decode(region, batches), decoder.flush()]
+    assert chunk is not None
+    assert chunk.buffers.offset[: chunk.count].tolist() == [count, 255]
+    found = [broken.violation for broken in decoder.broken]
+    assert {violation.rule for violation in found} == {Rule.MESSAGE_FIELDS}
+    assert [violation.offset for violation in found] == list(range(1000))
+    assert found[-1].last_offset == count - 1
+    assert found[-1].detail == "message 999 of the wrapper, and 4000 more after it"

@@ -4,7 +4,7 @@ The only place that turns a kernel's status into a violation.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,7 @@ CHUNK_RECORDS: Final = 32768
 CHUNK_BYTES: Final = 2 << 20
 CHUNK_HEADERS: Final = 65536
 _REJECTED_ROWS: Final = 1024
+MAX_BROKEN_MESSAGES: Final = 1000  # of one wrapper that are named one by one
 
 _RULES: Final = {
     status.HEADER_INCOMPLETE: (
@@ -156,6 +157,7 @@ class Decoder:
         self.pieces: list[tuple[Batches, Int64s]] = []
         self.payloads = allocate_payloads(0)
         self.broken: list[Broken] = []
+        self._unnamed = 0
 
     def decode(self, region: Region, batches: Batches) -> Iterator[Chunk]:
         """Give the chunks that become full; the rest stays until the next window or `flush`."""
@@ -310,8 +312,28 @@ class Decoder:
         noted += [describe_rejected(region, batches, line) for line in lines]
         self.cursor[gather.REJECTED] = 0
         noted.sort(key=lambda broken: (broken.row, broken.index))
-        self.broken += (
-            Broken(origin + broken.row, broken.index, broken.violation) for broken in noted
+        for broken in noted:
+            self._note(Broken(origin + broken.row, broken.index, broken.violation))
+
+    def _note(self, broken: Broken) -> None:
+        """Keep it; the last of too many messages of one wrapper stands for all that follow it.
+
+        A wrapper can hold millions, each of which would cost more memory than it has bytes.
+        """
+        known = self.broken
+        if len(known) < MAX_BROKEN_MESSAGES or known[-MAX_BROKEN_MESSAGES].row != broken.row:
+            self._unnamed = 0
+            known.append(broken)
+            return
+        self._unnamed += 1
+        last = known[-1]
+        known[-1] = replace(
+            last,
+            violation=replace(
+                last.violation,
+                detail=f"message {last.index} of the wrapper, and {self._unnamed} more after it",
+                last_offset=broken.violation.last_offset,
+            ),
         )
 
 

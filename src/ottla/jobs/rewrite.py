@@ -5,7 +5,7 @@ What a rewriting does with the batches of a window is a `Change`; all else is th
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -219,14 +219,22 @@ def _first_base(part: RewritePart, changed: Changed) -> int:
 
 def sound_windows(file: File, part: Slice, max_batch_bytes: int) -> Iterator[Window]:
     """The windows of a slice; bytes that are no batch raise, but for the end of an unclean log."""
-    reached = part.start
-    stop = min(part.stop, file.size)
+    reached, stop = part.start, min(part.stop, file.size)
+    may_end = part.stop == part.log.size
     for window in read_windows(file, start=part.start, end=stop, max_batch_bytes=max_batch_bytes):
-        if window.violation is not None and window.violation.rule.severity is Severity.ERROR:
-            raise CorruptLogError(window.violation)
-        reached = window.stop
+        found, reached = window.violation, window.stop
+        if found is not None and found.rule is Rule.ZERO_TAIL:
+            if not may_end:
+                detail = "nothing but zeros to the end of the part, and batches after it"
+                found = replace(found, rule=Rule.BATCH_SIZE_MINIMUM, detail=detail)
+                raise CorruptLogError(found)
+            reached = stop
+        elif found is not None and found.rule.severity is Severity.ERROR:
+            raise CorruptLogError(found)
         yield window
-    if reached < part.stop < part.log.size:
+    # A broker cuts half a batch off the last segment alone.
+    may_be_cut = may_end and part.is_last and file.size >= part.stop
+    if reached < part.stop and not may_be_cut:
         detail = "a planned part of the file does not end with a batch: it was truncated or changed"
         raise CorruptLogError(Violation(Rule.SLICE_COMPLETE, detail, file.path, reached))
 
