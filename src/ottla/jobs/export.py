@@ -305,8 +305,7 @@ def _text(value: bytes | None) -> str | None:
 
 def _is_json(text: str) -> bool:
     try:
-        # Numbers stay texts: Python refuses to convert those of many digits.
-        json.loads(text, parse_constant=_refuse_constant, parse_int=str, parse_float=str)
+        _JSON.decode(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -314,6 +313,10 @@ def _is_json(text: str) -> bool:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")  # though Python reads and writes it
+
+
+# Numbers stay texts: Python refuses to convert those of many digits.
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=str, parse_float=str)
 
 
 class _ParquetFile:
