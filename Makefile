@@ -35,6 +35,9 @@ test-kafka: $(READY) java ## Against a real broker and its own classes, fetched 
 	$(PYTEST) -m kafka
 
 test-browser: $(READY) ## The HTML report in Chromium
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+		echo 'The browser tests need Chromium and its driver' \
+			'(Debian: apt-get install chromium chromium-driver).' >&2; exit 2; }
 	$(PYTEST) -m browser
 
 test-faults: $(READY) java ## Full disks and killed processes

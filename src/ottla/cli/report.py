@@ -1,0 +1,135 @@
+"""`ottla report`: what is there, how it is and what it would cost otherwise, as a page."""
+
+import argparse
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla.cli.job import add_run, add_selection, selection_of, session, size
+from ottla.cli.output import Format, add_format, flush, json_line, print_table, write, write_text
+from ottla.html.page import render_page
+from ottla.jobs.report import build_report
+from ottla.jobs.report_rows import DEFAULT_PRICE, ReportOptions, Row
+from ottla.jobs.what_if import all_settings
+from ottla.storage import move_files, open_output
+
+_EXAMPLE: Final = """example:
+  ottla demo --out demo-out
+  ottla report demo-out/kafka-logs --topic orders -o report.html
+
+The page needs no network. Every number on it is in the JSON lines too (--format jsonl). What-if
+figures are measured: windows of each topic are re-encoded in every setting; a topic larger than
+--sample-bytes is estimated from that much of it, with bounds that hold 99 times in 100."""
+_SECTIONS: Final = ("what-if", "compaction")
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Add the command to `ottla`."""
+    parser = subparsers.add_parser(
+        "report",
+        help=summary,
+        description="Write a page about logs; exit 1 if an error is found in them.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_selection(parser)
+    parser.add_argument("-o", "--out", metavar="FILE", help="where to write the page")
+    parser.add_argument(
+        "--price-per-gb-month",
+        type=float,
+        default=DEFAULT_PRICE,
+        metavar="PRICE",
+        help="of 10^9 bytes, one copy, in your currency (default: %(default)s); times the"
+        " replicas if you pay for each",
+    )
+    parser.add_argument(
+        "--sample-bytes",
+        type=size,
+        default=16 << 20,
+        metavar="SIZE",
+        help="how much of each topic is re-encoded in every setting (default: 16m)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default: %(default)s)")
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        choices=_SECTIONS,
+        help="leave out what takes long; may be repeated",
+    )
+    parser.add_argument(
+        "--now", type=int, metavar="MS", help="the time, in milliseconds since 1970 (default: now)"
+    )
+    add_run(parser, split="64m")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the page and print the rows; 1 if there is an error among them."""
+    options = ReportOptions(
+        price=arguments.price_per_gb_month,
+        sample_bytes=arguments.sample_bytes,
+        split_bytes=arguments.split_bytes,
+        seed=arguments.seed,
+        what_if="what-if" not in arguments.without,
+        compaction="compaction" not in arguments.without,
+    )
+    selection = selection_of(arguments)
+    with session("report", arguments.master) as spark:
+        from ottla.spark.report import SparkRunner
+
+        now = time.time_ns() // 1_000_000 if arguments.now is None else arguments.now
+        runner = SparkRunner(spark, arguments.quiet)
+        rows = build_report(runner, selection, options, all_settings(), now)
+    if arguments.out:
+        _write(arguments.out, render_page(rows))
+    if not arguments.quiet:
+        _print(rows, arguments.format, arguments.out)
+    return int(rows[0]["errors"] > 0)
+
+
+def _write(out: str, page: str) -> None:
+    """Write the file under another name first, so that it is there whole or not at all."""
+    unfinished = f"{out}.{uuid.uuid4().hex}"
+    with open_output(unfinished) as stream:
+        stream.write(page.encode("utf-8", "backslashreplace"))
+    move_files([(unfinished, os.path.abspath(out) if "://" not in out else out)])
+
+
+def _print(rows: Sequence[Row], style: Format, out: str | None) -> None:
+    if style is Format.JSONL:
+        for row in rows:
+            write(json_line(row))
+        flush()
+        return
+    topics = [row for row in rows if row["type"] == "topic"]
+    titles = ("topic", "partitions", "segments", "bytes", "records")
+    print_table(
+        [*map(str.upper, titles), "BEST", "SAVES"],
+        ([*(row[title] for title in titles), *_best(rows, row["topic"])] for row in topics),
+    )
+    for row in rows:
+        if row["type"] == "finding" and row["severity"] == "error":
+            where = f"{row['topic']}-{row['partition']}"
+            write_text(f"error: {where}: {row['rule']} ({row['count']}): {row['meaning']}\n")
+    if out:
+        write_text(f"{out} has the rest.\n")
+    flush()
+
+
+def _best(rows: Sequence[Row], topic: str) -> tuple[str | None, str | None]:
+    """The smallest that a topic becomes in the current format."""
+    tried = [
+        row
+        for row in rows
+        if row["type"] == "whatIf" and row["topic"] == topic and row["magic"] == 2
+    ]
+    if not tried:
+        return None, None
+    best = min(tried, key=lambda row: row["bytes"])
+    level = "" if best["level"] is None else f" {best['level']}"
+    saved = best["savedBytes"] / max(1, best["currentBytes"])
+    return f"{best['codec']}{level}, batches of {best['batchBytes']}", f"{saved:.1%}"

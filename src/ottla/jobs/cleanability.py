@@ -1,0 +1,229 @@
+"""What a cleaner would do with a partition: what blocks it, and what a whole round would leave.
+
+The round is run, not guessed: `rules.cleaning` on every window, and the bytes that stay counted.
+Its map of keys has a limit, as Kafka's buffer has: behind it, records stay as they are.
+"""
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.errors import CorruptLogError, Severity, UnsupportedError
+from ottla.jobs.logs import Log
+from ottla.jobs.transactions import read_transactions
+from ottla.log.checkpoints import TopicPartition, read_offset_checkpoint
+from ottla.log.names import CLEANER_CHECKPOINT
+from ottla.log.partition import LogDirectory, Partition
+from ottla.log.segment import Window, read_windows
+from ottla.log.summary import summarize
+from ottla.log.transaction_index import write_transaction_index
+from ottla.object_store import StorageOptions
+from ottla.rules.cleanable import Cleanable, CleanerConfig, SegmentSize, find_cleanable
+from ottla.rules.cleaning import clean_window, learn_window, make_decoder
+from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
+from ottla.rules.transactions import Transactions, is_hanging, read_markers
+from ottla.storage import open_file, read_bytes
+
+Row = dict[str, Any]
+
+CLEANABILITY_SCHEMA: Final = pa.schema(
+    [pa.field("log", pa.int32(), nullable=False), pa.field("row", pa.string(), nullable=False)]
+)
+MAX_KEYS: Final = 8 << 20
+_DEFAULTS: Final = CleanerConfig()
+_MAX_TIMEOUT_MS: Final = 900_000  # transaction.max.timeout.ms of a broker
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPart:
+    """A partition to judge; `runs` says whether its records are worth a round."""
+
+    log: int
+    partition: Partition
+    checkpoint: int | None
+    log_start: int | None
+    now: int
+    runs: bool
+    storage: StorageOptions
+    config: CleanerConfig = _DEFAULTS
+
+    @property
+    def size(self) -> int:
+        return sum(segment.log.size for segment in self.partition.segments)
+
+
+def plan_cleaning(
+    logs: Sequence[Log],
+    keyed: Sequence[bool],
+    directories: Sequence[LogDirectory],
+    now: int,
+    storage: StorageOptions,
+) -> list[CleaningPart]:
+    """Every log; a round is run on those of which records have keys."""
+    points: dict[TopicPartition, int] = {}
+    for directory in directories:
+        points |= _cleaner_points(directory, storage)
+    return [
+        CleaningPart(
+            number,
+            log.partition,
+            None if log.name is None else points.get(log.name),
+            log.log_start,
+            now,
+            keyed[number],
+            storage,
+        )
+        for number, log in enumerate(logs)
+    ]
+
+
+def _cleaner_points(
+    directory: LogDirectory, storage: StorageOptions
+) -> Mapping[TopicPartition, int]:
+    """How far each log was cleaned; a broken file says nothing, as to a broker."""
+    entry = directory.files.get(CLEANER_CHECKPOINT)
+    if entry is None:
+        return {}
+    try:
+        return read_offset_checkpoint(read_bytes(entry, storage), entry.path)
+    except CorruptLogError:
+        return {}
+
+
+def judge_cleaning(part: CleaningPart) -> Iterator[pa.RecordBatch]:
+    """A row of JSON: open transactions, dirty ratio, obstacles, and what a round would leave."""
+    found = read_transactions(part.partition, storage=part.storage)
+    transactions = found.transactions
+    row = _transactions(transactions, part.now)
+    if part.partition.segments:
+        row |= _broker_view(part, transactions)
+        row |= _run_round(part, transactions)
+    columns = [pa.array([part.log], pa.int32()), pa.array([json.dumps(row, default=int)])]
+    yield pa.RecordBatch.from_arrays(columns, schema=CLEANABILITY_SCHEMA)
+
+
+def _transactions(transactions: Transactions, now: int) -> Row:
+    ones = transactions.open()
+    hanging = is_hanging(ones, now, _MAX_TIMEOUT_MS)
+    return {
+        "endOffset": transactions.end_offset,
+        "lastStableOffset": transactions.last_stable_offset(),
+        "aborted": write_transaction_index(transactions.aborted()).hex(),
+        "open": [
+            {
+                "producerId": ones.producer_id[row],
+                "producerEpoch": ones.producer_epoch[row],
+                "firstOffset": ones.first_offset[row],
+                "lastTimestamp": ones.last_timestamp[row],
+                "hanging": bool(hanging[row]),
+            }
+            for row in range(ones.first_offset.size)
+        ],
+    }
+
+
+def _broker_view(part: CleaningPart, transactions: Transactions) -> Row:
+    """As a broker sees it, that never cleans the segment it writes to."""
+    seen = _cleanable(part, transactions)
+    return {
+        "dirtyRatio": round(seen.dirty_ratio, 4),
+        "cleanBytes": seen.clean_size,
+        "cleanableBytes": seen.cleanable_size,
+        "chosen": seen.is_chosen,
+        "obstacles": [obstacle._asdict() for obstacle in seen.obstacles],
+    }
+
+
+def _cleanable(
+    part: CleaningPart, transactions: Transactions, *, include_active: bool = False
+) -> Cleanable:
+    segments = [
+        SegmentSize(
+            segment.base_offset,
+            segment.log.size,
+            -1 if summary.first_timestamp is None else summary.first_timestamp,
+            -1 if summary.last_timestamp is None else summary.last_timestamp,
+        )
+        for segment, summary in summarize(part.partition, part.storage)
+    ]
+    first = segments[0].base_offset
+    return find_cleanable(
+        segments,
+        checkpoint=part.checkpoint,
+        log_start=first if part.log_start is None else part.log_start,
+        log_end=transactions.end_offset,
+        last_stable_offset=transactions.last_stable_offset(),
+        now=part.now,
+        config=part.config,
+        include_active=include_active,
+    )
+
+
+def _run_round(part: CleaningPart, transactions: Transactions) -> Row:
+    """Clean everything up to the last stable offset, the active segment too."""
+    row: Row = {"distinctKeys": None, "remainingBytes": None, "stoppedBy": None, "keysFull": False}
+    if not part.runs:
+        return row
+    round_ = _cleanable(part, transactions, include_active=True)
+    secret = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64)
+    offsets = KeyOffsets(secret, MAX_KEYS)
+    try:
+        _learn(part, transactions, round_, offsets)
+        remaining, removed = _clean(part, transactions, round_, offsets)
+    except (CorruptLogError, UnsupportedError) as error:
+        # Kafka's cleaner thread ends here too.
+        row["stoppedBy"] = str(error)
+        return row
+    return row | {
+        "distinctKeys": offsets.count,
+        "remainingBytes": remaining,
+        "removedRecords": removed,
+        "keysFull": offsets.is_full,
+    }
+
+
+def _learn(
+    part: CleaningPart, transactions: Transactions, round_: Cleanable, offsets: KeyOffsets
+) -> None:
+    decoder, aborted = make_decoder(), transactions.aborted()
+    for window in _windows(part, round_.first_uncleanable_offset):
+        learn_window(
+            offsets, decoder, window.region, window.batches, aborted, round_.first_dirty_offset
+        )
+    offsets.advance(round_.first_uncleanable_offset - 1)
+
+
+def _clean(
+    part: CleaningPart, transactions: Transactions, round_: Cleanable, offsets: KeyOffsets
+) -> tuple[int, int]:
+    """The bytes that stay of the partition, and how many records go."""
+    bound = round_.first_uncleanable_offset
+    told = Round(bound, part.now, part.config.delete_retention_ms)
+    cleaner = Cleaner(told, offsets, transactions.aborted(), last_records(transactions.state))
+    decoder = make_decoder()
+    read = stays = removed = 0
+    for window in _windows(part, bound):
+        markers = read_markers(window.region, window.batches)
+        cleaned = clean_window(cleaner, decoder, window.region, window.batches, markers)
+        read += int(window.batches.size.sum())
+        stays += len(cleaned.data)
+        removed += int((~cleaned.judged.keep).sum())
+    return part.size - read + stays, removed
+
+
+def _windows(part: CleaningPart, bound: int) -> Iterator[Window]:
+    """The segments below an offset at which one begins, or with which the log ends."""
+    for segment in part.partition.segments:
+        if segment.base_offset >= bound:
+            return
+        with open_file(segment.log, part.storage) as file:
+            for window in read_windows(file):
+                broken = window.violation
+                if broken is not None and broken.rule.severity is Severity.ERROR:
+                    raise CorruptLogError(broken)
+                yield window

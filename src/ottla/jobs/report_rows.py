@@ -1,0 +1,282 @@
+"""The rows of a report: what is there, how it is, what it would be otherwise.
+
+Everything that the page shows is in a row; the page computes nothing but how to show it.
+"""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.errors import OptionError
+from ottla.format.attributes import CODEC_NAMES, Codec
+from ottla.jobs.logs import Log
+from ottla.jobs.survey import BUCKET_MS, Survey, add_up, bin_floor
+from ottla.jobs.what_if import CONFIDENCE, Estimate, Plan, Setting
+from ottla.log.partition import Partition
+from ottla.version import VERSION
+
+Row = dict[str, Any]
+
+DEFAULT_PRICE: Final = 0.02
+_BUCKETS: Final = 120  # of a timeline, at most
+_PRODUCERS: Final = 10
+_GB: Final = 1_000_000_000
+_MEASURES: Final = {
+    "batchBytes": "batch_sizes",
+    "batchRecords": "batch_counts",
+    "recordBytes": "record_sizes",
+    "latenessMs": "lateness",
+}
+_LOSSES: Final = ["timestamps", "headers", "producer-state", "control-records", "leader-epochs"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What is asked; `price` is of a gigabyte (10 ** 9 bytes) for a month, in any currency."""
+
+    price: float = DEFAULT_PRICE
+    sample_bytes: int = 16 << 20
+    split_bytes: int = 64 << 20
+    seed: int = 0
+    what_if: bool = True
+    compaction: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.price < float("inf"):
+            raise OptionError(f"a price of {self.price}: give what a gigabyte costs in a month")
+        if self.sample_bytes <= 0:
+            raise OptionError("a sample of no bytes says nothing: give more, or leave what-if out")
+
+
+def head_row(
+    paths: Sequence[str], created: int, options: ReportOptions, found: Iterable[Row]
+) -> Row:
+    """What the report is about and what it found, in one row."""
+    rows = list(found)
+    topics = [row for row in rows if row["type"] == "topic"]
+    severities = Counter(row["severity"] for row in rows if row["type"] == "finding")
+    totals = {
+        name: sum(row[name] for row in topics)
+        for name in ("partitions", "segments", "bytes", "batches", "records")
+    }
+    return {
+        "type": "report",
+        "version": VERSION,
+        "paths": list(paths),
+        "created": created,
+        "topics": len(topics),
+        **totals,
+        "errors": severities["error"],
+        "warnings": severities["warning"],
+        "openTransactions": sum(row["type"] == "openTransaction" for row in rows),
+        "pricePerGbMonth": options.price,
+        "confidence": CONFIDENCE,
+        "sampleBytes": options.sample_bytes,
+        "commands": _commands(paths),
+    }
+
+
+def _commands(paths: Sequence[str]) -> dict[str, str]:
+    where = shlex.join(paths)
+    return {
+        "contents": f"ottla ls {where}",
+        "health": f"ottla verify {where}",
+        "transactions": f"ottla transactions {where}",
+        "whatIf": f"ottla report {where} -o report.html",
+        "compaction": f"ottla compact {where} OUT --include-active --explain",
+    }
+
+
+def topic_rows(logs: Sequence[Log], surveys: Mapping[tuple[int, int], Survey]) -> Iterator[Row]:
+    """Topics, then their partitions, segments, timelines, distributions and producers.
+
+    `surveys` are by number of log and of segment.
+    """
+    by_topic: dict[str, list[int]] = {}
+    for number, log in enumerate(logs):
+        assert log.name is not None
+        by_topic.setdefault(log.name.topic, []).append(number)
+    for topic, numbers in sorted(by_topic.items()):
+        parts = [survey for (log, _), survey in sorted(surveys.items()) if log in numbers]
+        whole = add_up(parts)
+        yield _topic(topic, [logs[number].partition for number in numbers], whole)
+        for number in numbers:
+            its = {segment: each for (log, segment), each in surveys.items() if log == number}
+            yield from _partition(logs[number], its)
+        yield from _timeline(topic, whole)
+        yield from _distributions(topic, whole)
+        yield from _producers(topic, whole)
+
+
+def _contents(survey: Survey) -> Row:
+    return {
+        "bytes": survey.size,
+        "batches": survey.batches,
+        "records": survey.records,
+        "firstTimestamp": survey.first_timestamp,
+        "lastTimestamp": survey.last_timestamp,
+        "unreadableBytes": survey.unreadable_bytes,
+    }
+
+
+def _topic(topic: str, partitions: Sequence[Partition], survey: Survey) -> Row:
+    return {
+        "type": "topic",
+        "topic": topic,
+        "partitions": len(partitions),
+        "segments": sum(len(partition.segments) for partition in partitions),
+        **_contents(survey),
+        "formats": {f"v{magic}": size for magic, size in sorted(survey.magic_bytes.items())},
+        "codecs": dict(sorted(survey.codec_bytes.items())),
+        "producers": sum(producer >= 0 for producer in survey.producer_bytes),
+        "transactionalBytes": survey.transactional_bytes,
+    }
+
+
+def _partition(log: Log, surveys: Mapping[int, Survey]) -> Iterator[Row]:
+    assert log.name is not None
+    names = {"topic": log.name.topic, "partition": log.name.partition}
+    whole = add_up([survey for _, survey in sorted(surveys.items())])
+    yield {
+        "type": "partition",
+        **names,
+        "segments": len(log.partition.segments),
+        **_contents(whole),
+        "firstOffset": whole.first_offset,
+        "lastOffset": whole.last_offset,
+    }
+    for number, segment in enumerate(log.partition.segments):
+        survey = surveys.get(number, Survey())
+        yield {
+            "type": "segment",
+            **names,
+            "segment": number,
+            "baseOffset": segment.base_offset,
+            **_contents(survey),
+            "bytes": segment.log.size,
+            "lastOffset": survey.last_offset,
+        }
+
+
+def _timeline(topic: str, survey: Survey) -> Iterator[Row]:
+    """Bytes by time, in buckets wide enough that there are not too many."""
+    if not survey.timeline:
+        return
+    first, last = min(survey.timeline), max(survey.timeline)
+    width = BUCKET_MS * max(1, -(-(last - first + BUCKET_MS) // (BUCKET_MS * _BUCKETS)))
+    wide: Counter[int] = Counter()
+    for time, size in survey.timeline.items():
+        wide[first + (time - first) // width * width] += size
+    for time, size in sorted(wide.items()):
+        yield {"type": "timeline", "topic": topic, "from": time, "to": time + width, "bytes": size}
+
+
+def _distributions(topic: str, survey: Survey) -> Iterator[Row]:
+    for measure, name in _MEASURES.items():
+        for number, count in sorted(getattr(survey, name).items()):
+            yield {
+                "type": "distribution",
+                "topic": topic,
+                "measure": measure,
+                "from": bin_floor(number),
+                "to": bin_floor(number + 1),
+                "count": count,
+            }
+
+
+def _producers(topic: str, survey: Survey) -> Iterator[Row]:
+    """The producers that wrote most; those without an id are one."""
+    for producer, size in survey.producer_bytes.most_common(_PRODUCERS):
+        yield {
+            "type": "producer",
+            "topic": topic,
+            "producerId": producer if producer >= 0 else None,
+            "bytes": size,
+        }
+
+
+def what_if_row(
+    plan: Plan,
+    setting: Setting,
+    found: Estimate,
+    options: ReportOptions,
+    paths: Sequence[str],
+) -> Row:
+    """What a topic would take, in bytes and money; `low` and `high` are equal if it was tried."""
+    codec = None if setting.codec is None else CODEC_NAMES[setting.codec]
+    topic, stored = plan.topic, plan.stored_size
+    return {
+        "type": "whatIf",
+        "topic": topic,
+        "kind": "rebatch" if setting.magic is None else "convert",
+        "magic": setting.magic,
+        "codec": codec,
+        "level": setting.level,
+        "batchBytes": setting.batch_bytes,
+        "currentBytes": stored,
+        "bytes": found.size,
+        "low": found.low,
+        "high": found.high,
+        "measured": "whole" if plan.draw.is_whole else "sample",
+        "triedBytes": sum(trial.size for trial in plan.trials),
+        "savedBytes": stored - found.size,
+        "perMonth": round(found.size * options.price / _GB, 9),
+        "savedPerMonth": round((stored - found.size) * options.price / _GB, 9),
+        "command": _convert_command(topic, setting, paths),
+    }
+
+
+def _convert_command(topic: str, setting: Setting, paths: Sequence[str]) -> str | None:
+    if setting.codec is None:
+        return None  # a setting of producers
+    words = ["ottla", "convert", *paths, "OUT", "--topic", topic, "--magic", str(setting.magic)]
+    words += ["--codec", CODEC_NAMES[setting.codec]]
+    if setting.codec not in (Codec.NONE, Codec.SNAPPY):
+        words += ["--level", str(setting.level)]
+    words += ["--batch-bytes", str(setting.batch_bytes)]
+    if setting.magic in (0, 1):
+        words += [word for loss in _LOSSES for word in ("--allow-loss", loss)]
+    return shlex.join(words)
+
+
+def cleaning_rows(log: Log, survey: Survey, found: Row) -> Iterator[Row]:
+    """What compaction would do with a partition, then its open transactions."""
+    assert log.name is not None
+    names = {"topic": log.name.topic, "partition": log.name.partition}
+    decided = found["lastStableOffset"] >= found["endOffset"]
+    obstacles = [
+        each
+        for each in found.get("obstacles", ())
+        if not (decided and each["cause"] == "open transactions")
+    ]
+    unkeyed = survey.records - survey.keyed
+    if unkeyed:
+        detail = f"{unkeyed} of {survey.records} records have no key: a cleaner drops them"
+        obstacles.append({"cause": "records without a key", "size": 0, "detail": detail})
+    if found.get("stoppedBy"):
+        detail = found["stoppedBy"]
+        obstacles.append({"cause": "the cleaner stops", "size": survey.size, "detail": detail})
+    if found.get("keysFull"):
+        detail = "more keys than the report holds in memory: records behind them were kept"
+        obstacles.append({"cause": "number of keys", "size": 0, "detail": detail})
+    yield {
+        "type": "compaction",
+        **names,
+        "bytes": survey.size,
+        "records": survey.records,
+        "unkeyed": unkeyed,
+        "tombstones": survey.tombstones,
+        "distinctKeys": found.get("distinctKeys"),
+        "dirtyRatio": found.get("dirtyRatio"),
+        "cleanableBytes": found.get("cleanableBytes"),
+        "chosen": found.get("chosen"),
+        "remainingBytes": found.get("remainingBytes"),
+        "lastStableOffset": found["lastStableOffset"],
+        "endOffset": found["endOffset"],
+        "obstacles": obstacles,
+    }
+    for each in found["open"]:
+        held = found["endOffset"] - each["firstOffset"]
+        yield {"type": "openTransaction", **names, **each, "heldBack": held}

@@ -1,0 +1,39 @@
+"""The report on Spark: a task for each part of each of its steps."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from ottla.jobs.report import Sized
+from ottla.jobs.report_rows import Row
+from ottla.jobs.verify import VerifyOptions
+from ottla.log.partition import Partition
+from ottla.spark.progress import show_progress
+from ottla.spark.run import map_tasks
+from ottla.spark.verify import verify
+
+
+class SparkRunner(NamedTuple):
+    """Runs the steps of a report."""
+
+    spark: SparkSession
+    quiet: bool = False
+
+    def map(
+        self,
+        title: str,
+        parts: Sequence[Sized],
+        work: Callable[[Any], Iterable[pa.RecordBatch]],
+        schema: pa.Schema,
+    ) -> Iterable[Row]:
+        """What `work` gives for each part, as rows."""
+        with show_progress(self.spark, title, [part.size for part in parts], quiet=self.quiet):
+            rows = map_tasks(self.spark, parts, work, schema).collect()
+        return [row.asDict() for row in rows]
+
+    def verify(self, partitions: Sequence[Partition], options: VerifyOptions) -> Iterable[Row]:
+        """The violations of partitions."""
+        frame, _ = verify(self.spark, partitions, options, quiet=self.quiet)
+        return (row.asDict() for row in frame.toLocalIterator())

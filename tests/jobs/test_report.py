@@ -1,0 +1,162 @@
+"""A report says of logs what was written into them, and where they are damaged."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import Row as Record
+from builders import batch
+from jobs.plain_report import PlainRunner
+from jobs.topics import write_partition
+from ottla.errors import OptionError
+from ottla.jobs.report import build_report
+from ottla.jobs.report_rows import ReportOptions
+from ottla.jobs.selection import Selection
+from ottla.jobs.what_if import BATCH_SIZES, Setting
+
+NOW = 1_800_000_000_000
+START = 1_700_000_000_000
+REBATCHED = [Setting(None, None, None, BATCH_SIZES[0])]
+
+
+def report(root: Path, **options: Any) -> list[dict[str, Any]]:
+    chosen = ReportOptions(**options)
+    return build_report(PlainRunner(), Selection((str(root),)), chosen, REBATCHED, NOW)
+
+
+def of(rows: list[dict[str, Any]], kind: str, **wanted: Any) -> list[dict[str, Any]]:
+    return [row for row in rows if row["type"] == kind and wanted.items() <= row.items()]
+
+
+def write_log(folder: Path, data: bytes, base: int = 0) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / f"{base:020d}.log"
+    log.write_bytes(data)
+    return log
+
+
+def test_what_was_written_is_what_is_there(tmp_path: Path) -> None:
+    written = [
+        write_partition(tmp_path / f"orders-{number}", seed=number + 3) for number in range(2)
+    ]
+    records = [row for each in written for row in each.rows]
+    rows = report(tmp_path)
+    [topic] = of(rows, "topic")
+    logs = list(tmp_path.rglob("*.log"))
+    assert topic["bytes"] == sum(log.stat().st_size for log in logs)
+    assert topic["segments"] == len(logs)
+    assert topic["partitions"] == 2
+    assert topic["records"] == len(records)
+    assert topic["unreadableBytes"] == 0
+    dated = [row.timestamp for row in records if row.timestamp >= 0]
+    assert (topic["firstTimestamp"], topic["lastTimestamp"]) == (min(dated), max(dated))
+    assert sum(topic["formats"].values()) == sum(topic["codecs"].values()) == topic["bytes"]
+    assert rows[0]["bytes"] == topic["bytes"]
+
+
+def test_sizes_of_records_fall_into_bins_of_powers_of_two(tmp_path: Path) -> None:
+    written = write_partition(tmp_path / "orders-0", seed=5)
+    expected: Counter[int] = Counter()
+    for row in written.rows:
+        headers = sum(len(key) + len(value or b"") for key, value in row.headers)
+        expected[(len(row.key or b"") + len(row.value or b"") + headers).bit_length()] += 1
+    found = of(report(tmp_path), "distribution", measure="recordBytes")
+    assert {row["from"].bit_length(): row["count"] for row in found} == expected
+    assert all(row["to"] == max(1, 2 * row["from"]) for row in found)
+
+
+def test_lateness_is_the_way_back_to_the_newest_record_before(tmp_path: Path) -> None:
+    times = [0, 50, 20, 50, 49, 300]
+    records = [Record(offset, START + time, None, b"x") for offset, time in enumerate(times)]
+    write_log(tmp_path / "late-0", batch(records))
+    found = of(report(tmp_path), "distribution", measure="latenessMs")
+    # 0, 0, 30 ms late, 0, 1 ms late, 0
+    assert [(row["from"], row["count"]) for row in found] == [(0, 4), (1, 1), (16, 1)]
+
+
+def test_a_damaged_batch_is_placed_and_left_out(tmp_path: Path) -> None:
+    batches = [batch([Record(offset, START, b"k", b"value")]) for offset in range(6)]
+    log = write_log(tmp_path / "broken-0", b"".join(batches))
+    at = sum(map(len, batches[:2]))
+    data = bytearray(log.read_bytes())
+    data[at + len(batches[2]) - 3] ^= 0x10
+    log.write_bytes(data)
+    write_log(tmp_path / "broken-0", batch([Record(6, START, b"k", b"v")]), base=6)
+    rows = report(tmp_path)
+    [finding] = of(rows, "finding", rule="crc-matches")
+    assert (finding["severity"], finding["kind"], finding["command"]) == (
+        "error",
+        "damage",
+        "salvage",
+    )
+    assert finding["places"] == [[at, len(batches[2])]]
+    assert finding["offset"] == 2
+    [topic] = of(rows, "topic")
+    assert (topic["records"], topic["unreadableBytes"]) == (6, len(batches[2]))
+    assert rows[0]["errors"] == len(of(rows, "finding", severity="error"))
+
+
+def test_damage_in_a_later_segment_is_placed_behind_the_earlier_ones(tmp_path: Path) -> None:
+    first = batch([Record(0, START, b"k", b"v")])
+    second = bytearray(batch([Record(1, START, b"k", b"v")]))
+    second[-1] ^= 1
+    write_log(tmp_path / "broken-0", first)
+    write_log(tmp_path / "broken-0", bytes(second), base=1)
+    [finding] = of(report(tmp_path), "finding", rule="crc-matches")
+    assert finding["places"] == [[len(first), len(second)]]
+
+
+def test_an_open_transaction_is_named_where_it_begins(tmp_path: Path) -> None:
+    seeds = range(40)
+    written = {
+        seed: write_partition(tmp_path / f"orders-{seed}", seed=seed, segments=2) for seed in seeds
+    }
+    rows = report(tmp_path, what_if=False, compaction=False)
+    for seed, each in written.items():
+        found = of(rows, "openTransaction", partition=seed)
+        firsts = [row["firstOffset"] for row in found]
+        assert min(firsts, default=None) == each.open_from
+        assert all(row["hanging"] for row in found)  # nobody was heard of for years
+    assert any(each.open_from is not None for each in written.values())
+
+
+def test_compaction_leaves_the_newest_record_of_each_key(tmp_path: Path) -> None:
+    records = [
+        Record(
+            offset, START + offset, b"key-%d" % (offset % 7), None if offset % 50 == 20 else b"v"
+        )
+        for offset in range(200)
+    ]
+    for base in range(0, 200, 50):
+        its = records[base : base + 50]
+        write_log(tmp_path / "users-0", b"".join(batch([row]) for row in its), base=base)
+    [row] = of(report(tmp_path), "compaction")
+    assert (row["distinctKeys"], row["tombstones"], row["unkeyed"]) == (7, 4, 0)
+    # The newest of each key are the last seven, all of the same size, and each its own batch.
+    assert row["remainingBytes"] == sum(len(batch([record])) for record in records[-7:])
+    # Nothing was ever cleaned, and the last segment is the one that a broker writes to.
+    assert row["dirtyRatio"] == 1.0
+    assert row["chosen"] is True
+    assert [each["cause"] for each in row["obstacles"]] == ["active segment"]
+
+
+def test_records_without_a_key_stand_in_the_way_of_compaction(tmp_path: Path) -> None:
+    write_log(tmp_path / "clicks-0", batch([Record(n, START, None, b"x") for n in range(3)]))
+    [row] = of(report(tmp_path), "compaction")
+    assert (row["unkeyed"], row["remainingBytes"]) == (3, None)
+    assert "records without a key" in [each["cause"] for each in row["obstacles"]]
+
+
+def test_money_is_bytes_times_the_price(tmp_path: Path) -> None:
+    write_log(tmp_path / "clicks-0", batch([Record(n, START, None, b"x" * 500) for n in range(99)]))
+    [row] = of(report(tmp_path, price=1e9), "whatIf")
+    assert row["perMonth"] == row["bytes"]
+    assert row["savedPerMonth"] == row["currentBytes"] - row["bytes"]
+
+
+@pytest.mark.parametrize("wrong", [{"price": -1.0}, {"price": float("nan")}, {"sample_bytes": 0}])
+def test_options_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        ReportOptions(**wrong)
