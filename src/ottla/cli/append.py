@@ -20,6 +20,7 @@ from ottla.log.segment import read_windows
 from ottla.region import Region, padded
 from ottla.rules.append import Accepted, append
 from ottla.rules.append_checks import ZSTD_PRODUCE_VERSION, AppendPolicy, check_request
+from ottla.rules.append_records import Decoders
 from ottla.rules.producer import Duplicate, Origin, ProducerState, Refusal
 from ottla.rules.producer import append as append_producers
 from ottla.rules.transactions import read_markers
@@ -97,6 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy(arguments, _leader_epoch(partition, arguments))
     now = arguments.now if arguments.now is not None else time.time_ns() // 1_000_000
     origin = Origin[arguments.origin.upper()]
+    decoders = Decoders()
     counts = {"accepted": 0, "duplicate": 0, "refused": 0}
     next_offset = found.transactions.end_offset
     for region, batches in _sets(arguments.segments, origin):
@@ -111,7 +113,14 @@ def run(arguments: argparse.Namespace) -> int:
             row |= _violated(wrong[0].rule, wrong)
         else:
             verdict, next_offset = _judge(
-                region, batches, next_offset, now, origin, policy, found.transactions.state
+                region,
+                batches,
+                next_offset,
+                now,
+                origin,
+                policy,
+                decoders,
+                found.transactions.state,
             )
             row |= verdict
         counts[row["verdict"]] += 1
@@ -195,9 +204,18 @@ def _judge(
     now: int,
     origin: Origin,
     policy: AppendPolicy,
+    decoders: Decoders,
     state: ProducerState,
 ) -> tuple[Row, int]:
-    done = append(region, batches, next_offset=next_offset, now=now, origin=origin, policy=policy)
+    done = append(
+        region,
+        batches,
+        next_offset=next_offset,
+        now=now,
+        origin=origin,
+        policy=policy,
+        decoders=decoders,
+    )
     if not isinstance(done, Accepted):
         return _violated(done.rule, done.violations), next_offset
     stored = Region(padded(done.data.tobytes()), done.data.size, region.path, 0)

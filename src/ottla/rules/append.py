@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, is_control, is_transactional
-from ottla.batch.decode import Decoder
+from ottla.batch.attributes import is_control, is_transactional
 from ottla.batch.encode import encode_batches
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import NewBatch
-from ottla.batch.records import decode_whole, unpack_bits
-from ottla.batch.restamp import set_leader_epoch
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import (
@@ -24,23 +22,21 @@ from ottla.format.sentinels import (
     NO_TIMESTAMP,
 )
 from ottla.kernels import gather
-from ottla.kernels.append import mark_other_magic
+from ottla.kernels.append import assign_offsets, find_newest
 from ottla.kernels.stamping import stamp_timestamps
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
-from ottla.region import Bytes, Region, padded
+from ottla.region import PADDING, Bytes, Region
 from ottla.rules.append_checks import (
     ASSIGNS_OFFSETS,
     CURRENT_MAGIC,
     AppendPolicy,
-    bad_timestamp_types,
-    bad_timestamps,
-    check_batch,
     check_batch_counts,
     check_set,
     check_sizes,
     source_codec_of,
     violation,
 )
+from ottla.rules.append_records import Decoders, validate
 from ottla.rules.producer import Origin
 
 _TIMESTAMP_RULES = (Rule.APPEND_TIMESTAMP, Rule.APPEND_TIMESTAMP_TYPE)
@@ -87,8 +83,12 @@ def append(
     now: int,
     origin: Origin,
     policy: AppendPolicy,
+    decoders: Decoders | None = None,
 ) -> Accepted | Refused:
-    """Judge the batches of one append; `next_offset` is the end of the log."""
+    """Judge the batches of one append; `next_offset` is the end of the log.
+
+    Whoever appends often gives the same `decoders` every time.
+    """
     if not batches.position.size:
         nothing = np.zeros(0, dtype=np.uint8)
         return Accepted(nothing, batches, next_offset, next_offset - 1, -1, -1, -1, False)
@@ -97,7 +97,8 @@ def append(
     if origin not in ASSIGNS_OFFSETS:
         stored = _take_as_is(region, batches)
     else:
-        outcome = _assign(region, batches, next_offset, now, origin, policy)
+        decoders = Decoders() if decoders is None else decoders
+        outcome = _assign(region, batches, next_offset, now, origin, policy, decoders)
         if isinstance(outcome, Refused):
             return outcome
         stored = outcome
@@ -129,14 +130,17 @@ def _take_as_is(region: Region, batches: Batches) -> Accepted:
 
 def _copy(region: Region, batches: Batches) -> tuple[Bytes, Batches]:
     """The bytes of the batches one after another, padded, and the table for them."""
-    view = region.data.data
-    parts = [
-        view[position - region.position : position - region.position + size]
-        for position, size in zip(batches.position.tolist(), batches.size.tolist(), strict=True)
-    ]
+    ends = np.cumsum(batches.size)
     moved = take_batches(batches, np.arange(batches.position.size))
-    moved.position[:] = np.cumsum(batches.size) - batches.size
-    return padded(b"".join(parts)), moved
+    moved.position[:] = ends - batches.size
+    data = allocate_from_pool(int(ends[-1]) + PADDING)
+    starts = (batches.position - region.position).tolist()
+    parts = [
+        region.data[start : start + size]
+        for start, size in zip(starts, batches.size.tolist(), strict=True)
+    ]
+    np.concatenate(parts, out=data[: int(ends[-1])])
+    return data, moved
 
 
 def _assign(
@@ -146,6 +150,7 @@ def _assign(
     now: int,
     origin: Origin,
     policy: AppendPolicy,
+    decoders: Decoders,
 ) -> Accepted | Refused:
     """The table of LogValidator: in place where the bytes may stay, else encoded anew."""
     source = source_codec_of(batches)
@@ -157,7 +162,7 @@ def _assign(
     wanted = _ALL
     if in_place:
         wanted = _KEYS if policy.is_compacted else _HEADERS_ONLY
-    records, rows, problems = _validate(region, batches, wanted, now, origin, policy)
+    records, rows, problems = validate(region, batches, now, origin, policy, decoders[wanted])
     if problems:
         return Refused(problems)
     if in_place and compressed and not _is_sequential(records):
@@ -166,7 +171,7 @@ def _assign(
             detail = "offset deltas are not 0, 1, 2, ..."
             return Refused((violation(region, batches, 0, Rule.APPEND_RECORD_COUNT, detail),))
         in_place = False
-        records, rows, _ = _validate(region, batches, _ALL, now, origin, policy)
+        records, rows, _ = validate(region, batches, now, origin, policy, decoders[_ALL])
     if in_place:
         return _stamp(region, batches, rows, records, next_offset, now, policy, compressed)
     return _encode(region, batches, records, next_offset, now, target, policy)
@@ -181,62 +186,6 @@ def stays_in_place(batches: Batches, source: int, target: int, to_magic: int) ->
         return True
     # Inside a compressed message of magic 0 offsets are absolute: they must be written anew.
     return source == target and int(batches.magic[0]) == to_magic != 0
-
-
-def _validate(
-    region: Region, batches: Batches, wanted: int, now: int, origin: Origin, policy: AppendPolicy
-) -> tuple[RecordBuffers, Int64s, tuple[Violation, ...]]:
-    """All records, how many each batch has, and what the first bad batch did wrong."""
-    decoder = Decoder(wanted)
-    records, rows = decode_whole(decoder, region, batches)
-    broken = {each.row: each.violation for each in reversed(decoder.broken)}
-    differs = np.zeros(records.offset.size, dtype=np.bool_)
-    mark_other_magic(decoder.arena.data, batches, decoder.payloads, differs)
-    of_records = _judge_records(region, batches, rows, records, differs, now, policy)
-    for row in range(batches.position.size):
-        for found in check_batch(region, batches, row, origin, policy.magic):
-            return records, rows, (found,)
-        if row in broken:
-            return records, rows, (broken[row],)
-        if row in of_records:
-            return records, rows, tuple(of_records[row])
-    return records, rows, ()
-
-
-def _judge_records(
-    region: Region,
-    batches: Batches,
-    rows: Int64s,
-    records: RecordBuffers,
-    differs: Bools,
-    now: int,
-    policy: AppendPolicy,
-) -> dict[int, list[Violation]]:
-    """The violations of records by batch, one for each bad record (validateRecord)."""
-    timestamps = records.timestamp
-    without_key = np.zeros_like(differs)
-    if policy.is_compacted:
-        without_key = ~unpack_bits(records.key_valid, timestamps.size)
-    far = bad_timestamps(timestamps, now, policy)
-    claimed = bad_timestamp_types(batches, rows, timestamps, policy)
-    first = np.cumsum(rows) - rows
-    batch_of = np.repeat(np.arange(rows.size), rows)
-    found: dict[int, list[Violation]] = {}
-    for at in np.flatnonzero(differs | without_key | far | claimed).tolist():
-        value = None
-        if differs[at]:
-            rule, detail = Rule.APPEND_RECORD_MAGIC, "the message's magic is not its wrapper's"
-        elif without_key[at]:
-            rule, detail = Rule.APPEND_KEY, "a compacted topic takes no record without a key"
-        elif far[at]:
-            rule, detail = Rule.APPEND_TIMESTAMP, "the timestamp is too far from now"
-            value = int(timestamps[at])
-        else:
-            rule, detail = Rule.APPEND_TIMESTAMP_TYPE, "a producer must not claim append time"
-        row = int(batch_of[at])
-        text = f"record {at - int(first[row])}: {detail}"
-        found.setdefault(row, []).append(violation(region, batches, row, rule, text, value))
-    return found
 
 
 def _is_sequential(records: RecordBuffers) -> bool:
@@ -255,12 +204,10 @@ def _stamp(
 ) -> Accepted:
     """Offsets, leader epoch and timestamps into the bytes as they are."""
     data, moved = _copy(region, batches)
-    last = next_offset + np.cumsum(rows) - 1
-    newest = _newest_by_batch(records, rows)
-    magic = int(moved.magic[0])
-    _write_offsets(data, moved, last)
-    if magic >= CURRENT_MAGIC:
-        set_leader_epoch(data, moved, epoch=policy.leader_epoch)
+    newest = np.empty(rows.size, dtype=np.int64)
+    assign_offsets(data, moved, rows, next_offset, policy.leader_epoch)
+    find_newest(rows, records.timestamp, newest)
+    last, magic = moved.last_offset, int(moved.magic[0])
     append_time = policy.timestamp_type == TimestampType.LOG_APPEND_TIME
     if magic > 0:
         stamps = np.full_like(newest, now) if append_time else newest
@@ -284,22 +231,6 @@ def _stamp(
         now if append_time else NO_TIMESTAMP,
         was_encoded=False,
     )
-
-
-def _write_offsets(data: Bytes, batches: Batches, last: Int64s) -> None:
-    """RecordBatch.setLastOffset of every batch; magic 2 stores its first offset."""
-    stored = last - batches.last_offset_delta
-    places = batches.position[:, None] + np.arange(8)
-    data[places] = stored.astype(">i8").view(np.uint8).reshape(-1, 8)
-    batches.base_offset[batches.base_offset != NO_OFFSET] = stored[batches.base_offset != NO_OFFSET]
-    batches.last_offset[:] = last
-
-
-def _newest_by_batch(records: RecordBuffers, rows: Int64s) -> Int64s:
-    """The largest timestamp of each batch, at least -1."""
-    newest = np.full(rows.size, NO_TIMESTAMP, dtype=np.int64)
-    np.maximum.at(newest, np.repeat(np.arange(rows.size), rows), records.timestamp)
-    return newest
 
 
 def _encode(

@@ -1,7 +1,7 @@
 """What a broker checks of an append, before it changes anything.
 
-Mirrors ProduceRequest, UnifiedLog.analyzeAndValidateRecords and LogValidator's validateBatch and
-validateRecord. Each check gives a violation; `ottla.rules.append` says in which order they count.
+Mirrors ProduceRequest, UnifiedLog.analyzeAndValidateRecords and LogValidator.validateBatch. Each
+check gives a violation; `ottla.rules.append` says in which order they count.
 """
 
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, codec_ids, is_control, is_transactional, timestamp_types
+from ottla.batch.attributes import codec_ids, is_control, is_transactional
 from ottla.batch.new_batch import INT64_MAX
 from ottla.errors import Rule, Violation
 from ottla.format.attributes import Codec, TimestampType
-from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP
-from ottla.kernels.tables import Batches, Int64s
+from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
+from ottla.kernels.tables import Batches
 from ottla.region import Region
 from ottla.rules.producer import Origin
 
@@ -200,26 +200,6 @@ def _check_client_batch(region: Region, batches: Batches, row: int) -> Iterator[
     if batches.producer_id[row] > NO_PRODUCER_ID and sequence < 0:
         detail = "a producer id without a sequence"
         yield violation(region, batches, row, Rule.APPEND_SEQUENCE, detail, sequence)
-
-
-def bad_timestamps(timestamps: Int64s, now: int, policy: AppendPolicy) -> Bools:
-    """Timestamps too far from now, as Java's longs say; -1 is no timestamp."""
-    age = np.int64(now) - timestamps
-    far: Bools = (age > policy.timestamp_before_max_ms) | (-age > policy.timestamp_after_max_ms)
-    if policy.timestamp_type != TimestampType.CREATE_TIME:
-        return np.zeros_like(far)
-    known: Bools = timestamps != NO_TIMESTAMP
-    return far & known
-
-
-def bad_timestamp_types(
-    batches: Batches, rows: Int64s, timestamps: Int64s, policy: AppendPolicy
-) -> Bools:
-    """Append time that a producer claims; a topic with create time looks at the value instead."""
-    claimed = np.repeat(timestamp_types(batches) == TimestampType.LOG_APPEND_TIME, rows)
-    looked_at = policy.timestamp_type == TimestampType.CREATE_TIME
-    judged: Bools = ~(looked_at & (timestamps != NO_TIMESTAMP))
-    return claimed & judged
 
 
 def source_codec_of(batches: Batches) -> int:

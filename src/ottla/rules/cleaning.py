@@ -10,6 +10,7 @@ import numpy as np
 from ottla.batch.attributes import codec_ids
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.encode import Encoded
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import Remains, rebuild, rebuild_empty
 from ottla.batch.records import Decoded, Reused, decode_whole, take_records, unpack_bits
@@ -92,7 +93,7 @@ def _rebuild_mixed(region: Region, batches: Batches, judged: Judged, max_batch_b
     for row in rows:
         alone = take_batches(batches, slice(row, row + 1))
         decode_whole(decoder, region, alone)
-        differs = np.zeros(int(judged.kept[row]), dtype=np.bool_)
+        differs = np.zeros(int(judged.kept[row]), dtype=np.uint8)
         mark_other_magic(decoder.arena.data, alone, decoder.payloads, differs)
         if differs.any():
             judged.outcome[row] = Outcome.REBUILT
@@ -116,7 +117,7 @@ def _write(
     starts[outcome == Outcome.EMPTIED] = places
     sizes[outcome == Outcome.EMPTIED] = BATCH_OVERHEAD
     total = int(sizes.sum())
-    out = np.empty(total + PADDING, dtype=np.uint8)
+    out = allocate_from_pool(total + PADDING)
     from_made = (outcome == Outcome.REBUILT) | (outcome == Outcome.EMPTIED)
     assemble(region.data, made, from_made, starts, sizes, out)
     return out[:total].tobytes()
