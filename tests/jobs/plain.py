@@ -6,7 +6,7 @@ from typing import Any
 import naive
 from ottla.jobs.account import combine_accounts, write_account
 from ottla.jobs.output import OutputJob
-from ottla.log.publish import commit, job_name, publish, run_job
+from ottla.log.publish import Job, commit, job_name, publish, run_job
 
 Record = tuple[int, int, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
 
@@ -14,13 +14,18 @@ Record = tuple[int, int, bytes | None, bytes | None, tuple[tuple[bytes, bytes | 
 def run_plainly(plan: OutputJob) -> list[dict[str, Any]]:
     """Stage, close, commit and publish without Spark."""
     with run_job(plan.out, job_name(plan.inputs, plan.options), plan.storage) as job:
-        finished = {key: plan.stage(job, part) for key, part in plan.parts.items()}
-        closed = {key: plan.close(job, part) for key, part in plan.closing(finished).items()}
-        chosen = [*finished.values(), *closed.values()]
-        rows = combine_accounts(part.account for part in chosen)
-        write_account(job, rows, plan.options)
-        commit(job, [file for part in chosen for file in part.files], rows)
-        publish(job)
+        return publish_plainly(job, plan)
+
+
+def publish_plainly(job: Job, plan: OutputJob) -> list[dict[str, Any]]:
+    """The same for a job that has begun."""
+    finished = {key: plan.stage(job, part) for key, part in plan.parts.items()}
+    closed = {key: plan.close(job, part) for key, part in plan.closing(finished).items()}
+    chosen = [*finished.values(), *closed.values()]
+    rows = combine_accounts(part.account for part in chosen)
+    write_account(job, rows, plan.options)
+    commit(job, [file for part in chosen for file in part.files], rows)
+    publish(job)
     return rows
 
 

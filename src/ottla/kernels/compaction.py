@@ -189,21 +189,26 @@ def put_keys(
 
 
 @kernel
+def mark_newest(offsets: Int64s, low: Words, high: Words, keys: KeyMap, is_newest: Bools) -> None:
+    """Mark the records that no newer one of their key follows, as far as the map knows."""
+    for row in range(offsets.size):
+        is_newest[row] = offsets[row] >= keys.offset[find_key(low[row], high[row], keys)]
+
+
+@kernel
 def judge_records(
     records: RecordBuffers,
-    low: Words,
-    high: Words,
+    is_newest: Bools,
     batch_of: Int64s,
     discarded: Bools,
     is_control: Bools,
     keeps_tombstones: Bools,
-    keys: KeyMap,
     latest: int,
     keep: Bools,
     kept: Int64s,
-    has_tombstone: Bools,
+    tombstones: Int64s,
 ) -> int:
-    """Fill `keep` per record, and per batch how many stay and whether a null value does.
+    """Fill `keep` per record, and per batch how many stay and how many of these have no value.
 
     Cleaner.shouldRetainRecord. Returns how many records had no key where a key is needed.
     """
@@ -219,12 +224,11 @@ def judge_records(
             keep[row] = False
             without_key += 1
         else:
-            newest = keys.offset[find_key(low[row], high[row], keys)]
-            keep[row] = records.offset[row] >= newest and (has_value or keeps_tombstones[batch])
+            keep[row] = is_newest[row] and (has_value or keeps_tombstones[batch])
         if keep[row]:
             kept[batch] += 1
             if not has_value:
-                has_tombstone[batch] = True
+                tombstones[batch] += 1
     return without_key
 
 

@@ -6,7 +6,7 @@ the log from its start: `KeyOffsets` learns the newest offset of each key in the
 """
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -70,6 +70,12 @@ class KeyOffsets:
         low, high = np.empty((2, records.offset.size), dtype=np.uint64)
         kernels.hash_keys(records, records.offset.size, self.secret, low, high)
         return low, high
+
+    def is_newest(self, records: RecordBuffers) -> Bools:
+        """Which records no newer one of their key follows."""
+        found = np.empty(records.offset.size, dtype=np.bool_)
+        kernels.mark_newest(records.offset, *self.hash(records), self.keys, found)
+        return found
 
     def put(self, records: RecordBuffers, wanted: Bools) -> None:
         """Learn the wanted records, which all have a key."""
@@ -147,7 +153,8 @@ class Round(NamedTuple):
 class Judged(NamedTuple):
     """What becomes of the batches of a window, and of their records.
 
-    `delete_horizon` is what a rebuilt batch gets, NO_TIMESTAMP if none.
+    `delete_horizon` is what a rebuilt batch gets, NO_TIMESTAMP if none; `tombstones` are those that
+    stay.
     """
 
     outcome: Int64s
@@ -155,34 +162,104 @@ class Judged(NamedTuple):
     keep: Bools
     kept: Int64s
     without_key: int
+    tombstones: int
 
 
-class Cleaner:
-    """Judges the batches of a log in order, from its first one on.
+class Newest(Protocol):
+    """What the first pass found out: `KeyOffsets`, or the offsets that stay of it."""
 
-    `aborted` are all aborted transactions up to the bound; `retained_aborted` afterwards those
-    that the cleaned segments' transaction indexes still need.
+    @property
+    def latest_offset(self) -> int: ...
+
+    def is_newest(self, records: RecordBuffers) -> Bools: ...
+
+
+class InTransaction(NamedTuple):
+    """What a round knows of transactions between two batches: producers that are in one.
+
+    The columns are those of `CleanedTransactions`; `next_aborted` is the first aborted transaction
+    that has not begun yet.
     """
 
-    def __init__(
-        self, round_: Round, offsets: KeyOffsets, aborted: Entries, producers: LastRecords
-    ) -> None:
-        self.round = round_
-        self.offsets = offsets
-        self.producers = producers
+    producer_id: Int64s
+    aborted: Int64s
+    seen: Int64s
+    committed: Int64s
+    next_aborted: int
+
+
+_NOBODY: Final = np.zeros(0, dtype=np.int64)
+NO_TRANSACTIONS: Final = InTransaction(_NOBODY, _NOBODY, _NOBODY, _NOBODY, 0)
+
+
+class RoundTransactions:
+    """Which batches need not stay for their transaction's sake (CleanedTransactionMetadata).
+
+    `aborted` are all aborted transactions up to the bound of the round; batches are judged in the
+    order of the log, from its start or from where `began` was taken.
+    """
+
+    def __init__(self, aborted: Entries, began: InTransaction = NO_TRANSACTIONS) -> None:
         self._entries = aborted[np.argsort(aborted["first_offset"], kind="stable")]
         self._aborted = Aborted(
             self._entries["producer_id"].astype(np.int64),
             self._entries["first_offset"].astype(np.int64),
             np.zeros(aborted.size, dtype=np.bool_),
         )
-        self._transactions = _allocate_transactions(1)
-        self._cursor = np.zeros(2, dtype=np.int64)
+        count = began.producer_id.size
+        self._transactions = _grown(CleanedTransactions(*began[:4], slots_for(1)), count, 1)
+        self._cursor = np.array([count, began.next_aborted], dtype=np.int64)
+
+    def judge(self, batches: Batches, markers: Markers) -> Bools:
+        """Which of the next batches may go."""
+        needed = int(self._cursor[kernels.COUNT]) + batches.position.size + self._entries.size
+        if needed > self._transactions.producer_id.size:
+            self._transactions = _grown(
+                self._transactions, int(self._cursor[kernels.COUNT]), needed
+            )
+        discardable = np.zeros(batches.position.size, dtype=np.bool_)
+        kernels.judge_batches(
+            batches, markers, self._aborted, self._transactions, self._cursor, discardable
+        )
+        return discardable
+
+    def now(self) -> InTransaction:
+        """What a judge of the batches that follow must be told."""
+        count = int(self._cursor[kernels.COUNT])
+        ids, aborted, seen, committed = (column[:count] for column in self._transactions[:4])
+        rows = np.flatnonzero(aborted | seen | committed)
+        following = int(self._cursor[kernels.NEXT_ABORTED])
+        return InTransaction(ids[rows], aborted[rows], seen[rows], committed[rows], following)
 
     def retained_aborted(self) -> Entries:
         """Aborted transactions of which batches were still there, in order of their markers."""
         kept = self._entries[self._aborted.retained]
         return kept[np.argsort(kept["last_offset"], kind="stable")].astype(TRANSACTION_INDEX_ENTRY)
+
+
+class Cleaner:
+    """Judges the batches of a log in order, from its first one on or from where `began` was taken.
+
+    `aborted` are all aborted transactions up to the bound; `retained_aborted` afterwards those
+    that the cleaned segments' transaction indexes still need.
+    """
+
+    def __init__(
+        self,
+        round_: Round,
+        offsets: Newest,
+        aborted: Entries,
+        producers: LastRecords,
+        began: InTransaction = NO_TRANSACTIONS,
+    ) -> None:
+        self.round = round_
+        self.offsets = offsets
+        self.producers = producers
+        self.transactions = RoundTransactions(aborted, began)
+
+    def retained_aborted(self) -> Entries:
+        """Aborted transactions of which batches were still there, in order of their markers."""
+        return self.transactions.retained_aborted()
 
     def judge(
         self,
@@ -194,7 +271,7 @@ class Cleaner:
         keeps_legacy_tombstones: bool,
     ) -> Judged:
         """Judge a window; rows[b] records of batch b are in `records`."""
-        discardable = self._judge_batches(batches, markers)
+        discardable = self.transactions.judge(batches, markers)
         control, horizon = is_control(batches), has_delete_horizon(batches)
         # A marker goes in the second round after its transaction is gone (KIP-534).
         expired = horizon & (batches.base_timestamp <= self.round.now)
@@ -206,24 +283,21 @@ class Cleaner:
         )
         keep = np.zeros(records.offset.size, dtype=np.bool_)
         kept = np.zeros(rows.size, dtype=np.int64)
-        has_tombstone = np.zeros(rows.size, dtype=np.bool_)
-        low, high = self.offsets.hash(records)
+        tombstones = np.zeros(rows.size, dtype=np.int64)
         without_key = kernels.judge_records(
             records,
-            low,
-            high,
+            self.offsets.is_newest(records),
             np.repeat(np.arange(rows.size), rows),
             discarded,
             control,
             keeps_tombstones,
-            self.offsets.keys,
             self.offsets.latest_offset,
             keep,
             kept,
-            has_tombstone,
+            tombstones,
         )
         stays_empty = self._stays_empty(batches)
-        delays = (batches.magic >= 2) & ~horizon & (has_tombstone | (discardable & control))
+        delays = (batches.magic >= 2) & ~horizon & ((tombstones > 0) | (discardable & control))
         self._refuse_legacy(batches, stays_empty & (kept == 0))
         outcome = np.where(
             kept > 0,
@@ -235,7 +309,7 @@ class Cleaner:
             self.round.now + self.round.delete_retention_ms,
             np.where(horizon, batches.base_timestamp, NO_TIMESTAMP),
         )
-        return Judged(outcome, new_horizon, keep, kept, without_key)
+        return Judged(outcome, new_horizon, keep, kept, without_key, int(tombstones.sum()))
 
     def _refuse_legacy(self, batches: Batches, emptied: Bools) -> None:
         """Kafka's cleaner dies here too (MemoryRecords.filterTo)."""
@@ -245,18 +319,6 @@ class Cleaner:
                 f"nothing of the batch with last offset {offset} would stay, and it is the last one"
                 f" of the round; magic {batches.magic[row]} has no empty batches: convert it first"
             )
-
-    def _judge_batches(self, batches: Batches, markers: Markers) -> Bools:
-        needed = int(self._cursor[kernels.COUNT]) + batches.position.size + self._entries.size
-        if needed > self._transactions.producer_id.size:
-            self._transactions = _grown(
-                self._transactions, int(self._cursor[kernels.COUNT]), needed
-            )
-        discardable = np.zeros(batches.position.size, dtype=np.bool_)
-        kernels.judge_batches(
-            batches, markers, self._aborted, self._transactions, self._cursor, discardable
-        )
-        return discardable
 
     def _stays_empty(self, batches: Batches) -> Bools:
         """Batches that hold a producer's last sequence or epoch, and the last one of the round."""

@@ -1,0 +1,266 @@
+"""What must be known of a log before it is cleaned, from its batch headers alone.
+
+Which part a cleaner would take, which segments become one, and what a round knows of transactions
+where each of them begins: with that, segments can be cleaned in any order.
+"""
+
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.errors import OptionError
+from ottla.format.sentinels import NO_TIMESTAMP
+from ottla.jobs.logs import Log
+from ottla.jobs.selection import Selection
+from ottla.jobs.transactions import walk_markers
+from ottla.kernels.producers import Markers
+from ottla.kernels.tables import Batches
+from ottla.log.checkpoints import (
+    EpochStart,
+    TopicPartition,
+    read_offset_checkpoint,
+    write_leader_epochs,
+)
+from ottla.log.names import CLEANER_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, Kind
+from ottla.log.partition import Segment, read_log_directories
+from ottla.log.producer_snapshot import write_producer_snapshot
+from ottla.log.side_files import epoch_changes
+from ottla.object_store import StorageOptions
+from ottla.rules.cleanable import (
+    Cleanable,
+    CleanerConfig,
+    SegmentSize,
+    find_cleanable,
+    group_segments,
+)
+from ottla.rules.compaction import (
+    NO_TRANSACTIONS,
+    InTransaction,
+    LastRecords,
+    RoundTransactions,
+    last_records,
+)
+from ottla.rules.producer import DEFAULT_EXPIRATION_MS, remove_expired
+from ottla.rules.snapshots import to_snapshot
+from ottla.rules.transactions import Entries, Transactions
+from ottla.storage import open_file, read_bytes
+
+ALL_THAT_IS_DIRTY: Final = CleanerConfig(min_cleanable_dirty_ratio=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOptions:
+    """How to clean; Kafka's names and defaults, but that every log with something dirty is chosen.
+
+    `drops_unkeyed` lets records without a key go, as Kafka's cleaner does; else they are an error.
+    Fewer `hash_bits` than 64 make keys collide, which costs time and changes nothing else.
+    """
+
+    config: CleanerConfig = ALL_THAT_IS_DIRTY
+    producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS
+    segment_bytes: int = 1 << 30
+    segment_index_bytes: int = 10 << 20
+    split_bytes: int = 256 << 20
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    includes_active: bool = False
+    drops_unkeyed: bool = False
+    hash_bits: int = 64
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.hash_bits <= 64:
+            raise OptionError(f"{self.hash_bits} bits are no hash: 1 to 64")
+
+
+class Group(NamedTuple):
+    """Neighbouring segments that become one, and what a round knows before the first of them."""
+
+    segments: tuple[Segment, ...]
+    began: InTransaction
+
+
+class Facts(NamedTuple):
+    """What tasks must know of a log beside its bytes; the indexes of the output get `retained`."""
+
+    aborted: Entries
+    retained: Entries
+    producers: LastRecords
+    snapshot: bytes
+    leader_epochs: bytes
+
+
+class Surveyed(NamedTuple):
+    """A log and what a cleaner would do with it; `rest` are the segments that it would not touch.
+
+    `legacy_horizon` is when segments must have been written whose tombstones stay, where these are
+    of an old format.
+    """
+
+    log: Log
+    cleanable: Cleanable
+    groups: tuple[Group, ...]
+    rest: tuple[Segment, ...]
+    facts: Facts
+    log_end: int
+    legacy_horizon: int
+
+    @property
+    def directory(self) -> str:
+        return os.path.basename(self.log.partition.path)
+
+    @property
+    def bound(self) -> int:
+        return self.cleanable.first_uncleanable_offset
+
+
+class _Seen(NamedTuple):
+    transactions: Transactions
+    sizes: list[SegmentSize]
+    epochs: list[EpochStart]
+
+
+def read_cleaner_checkpoints(selection: Selection) -> dict[TopicPartition, int]:
+    """How far each log was cleaned, as far as log directories say."""
+    found: dict[TopicPartition, int] = {}
+    for directory in read_log_directories(selection.paths, selection.storage):
+        entry = directory.files.get(CLEANER_CHECKPOINT)
+        if entry is not None:
+            found |= read_offset_checkpoint(read_bytes(entry, selection.storage), entry.path)
+    return found
+
+
+def survey_log(
+    log: Log, checkpoint: int | None, now: int, options: CompactOptions, storage: StorageOptions
+) -> Surveyed:
+    """Walk the headers of a log with at least one segment, twice where it has transactions."""
+    seen = _walk(log.partition.segments, storage)
+    log_end = max(seen.transactions.end_offset, log.partition.segments[-1].base_offset)
+    cleanable = find_cleanable(
+        seen.sizes,
+        checkpoint=checkpoint,
+        log_start=log.earliest,
+        log_end=log_end,
+        last_stable_offset=seen.transactions.last_stable_offset(),
+        now=now,
+        config=options.config,
+        include_active=options.includes_active,
+    )
+    segments = log.partition.segments
+    bound = cleanable.first_uncleanable_offset if cleanable.cleanable_size else 0
+    cleaned = tuple(segment for segment in segments if segment.base_offset < bound)
+    aborted = seen.transactions.aborted()
+    groups, retained = _groups(cleaned, bound, seen.transactions, options, storage)
+    state = seen.transactions.state
+    later = aborted[aborted["last_offset"] >= bound]
+    facts = Facts(
+        aborted,
+        np.concatenate([retained[retained["last_offset"] < bound], later]),
+        last_records(remove_expired(state, now, options.producer_id_expiration_ms)),
+        write_producer_snapshot(to_snapshot(state)),
+        _leader_epochs(log, seen.epochs, storage),
+    )
+    clean = [each for each in segments if each.base_offset < cleanable.first_dirty_offset]
+    horizon = _modified(clean[-1]) - options.config.delete_retention_ms if clean else 0
+    rest = tuple(segments[len(cleaned) :])
+    return Surveyed(log, cleanable, groups, rest, facts, log_end, horizon)
+
+
+def _walk(segments: Sequence[Segment], storage: StorageOptions) -> _Seen:
+    seen = _Seen(Transactions(end_offset=segments[0].base_offset), [], [])
+    for segment in segments:
+        first = largest = NO_TIMESTAMP
+        for batches, markers in _headers(segment, storage):
+            seen.transactions.add(batches, markers)
+            if not batches.position.size:
+                continue
+            first = int(batches.max_timestamp[0]) if largest == NO_TIMESTAMP else first
+            largest = max(largest, int(batches.max_timestamp.max()))
+            for epoch, start in epoch_changes(batches):
+                if not seen.epochs or epoch > seen.epochs[-1].epoch:
+                    seen.epochs.append(EpochStart(epoch, start))
+        if largest == NO_TIMESTAMP:  # LogSegment.largestTimestamp
+            largest = _modified(segment)
+        seen.sizes.append(SegmentSize(segment.base_offset, segment.log.size, first, largest))
+    return seen
+
+
+def _headers(segment: Segment, storage: StorageOptions) -> Iterator[tuple[Batches, Markers]]:
+    """What a walk gets hold of; the passes that open records name what it does not."""
+    with open_file(segment.log, storage) as file:
+        for walked, markers in walk_markers(file):
+            yield walked.batches, markers
+
+
+def _modified(segment: Segment) -> int:
+    return segment.log.modified_ns // 1_000_000
+
+
+def _groups(
+    segments: Sequence[Segment],
+    bound: int,
+    transactions: Transactions,
+    options: CompactOptions,
+    storage: StorageOptions,
+) -> tuple[tuple[Group, ...], Entries]:
+    """Segments that become one, and the aborted transactions that their indexes still need."""
+    sizes = [
+        (segment.base_offset, segment.log.size, *_index_sizes(segment.side_files))
+        for segment in segments
+    ]
+    numbers = group_segments(
+        sizes, bound, segment_bytes=options.segment_bytes, index_bytes=options.segment_index_bytes
+    )
+    aborted = transactions.aborted()
+    known = RoundTransactions(aborted)
+    has_markers = transactions.completed().last_offset.size > 0
+    groups = []
+    for group in numbers:
+        its_segments = tuple(segments[number] for number in group)
+        groups.append(Group(its_segments, known.now() if has_markers else NO_TRANSACTIONS))
+        for segment in its_segments if has_markers else ():
+            for batches, markers in _headers(segment, storage):
+                known.judge(batches, markers)
+    return tuple(groups), known.retained_aborted()
+
+
+def _index_sizes(side_files: Mapping[Kind, object]) -> tuple[int, int]:
+    sizes = [
+        getattr(side_files.get(kind), "size", 0) for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
+    ]
+    return sizes[0], sizes[1]
+
+
+def _leader_epochs(log: Log, epochs: Sequence[EpochStart], storage: StorageOptions) -> bytes:
+    """The checkpoint as it is: compaction may take the first batch of an epoch away."""
+    entry = log.partition.others.get(LEADER_EPOCH_CHECKPOINT)
+    return write_leader_epochs(epochs) if entry is None else read_bytes(entry, storage)
+
+
+def write_facts(facts: Facts) -> bytes:
+    """Facts as a file for tasks."""
+    out = io.BytesIO()
+    np.savez(
+        out,
+        aborted=facts.aborted,
+        retained=facts.retained,
+        producers=np.stack(facts.producers),
+        snapshot=np.frombuffer(facts.snapshot, dtype=np.uint8),
+        leader_epochs=np.frombuffer(facts.leader_epochs, dtype=np.uint8),
+    )
+    return out.getvalue()
+
+
+def read_facts(data: bytes) -> Facts:
+    """Facts that a driver wrote."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as held:
+        return Facts(
+            held["aborted"],
+            held["retained"],
+            LastRecords(*held["producers"]),
+            held["snapshot"].tobytes(),
+            held["leader_epochs"].tobytes(),
+        )

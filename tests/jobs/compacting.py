@@ -1,0 +1,73 @@
+"""Compaction in this process: by the job's own steps, and by the rules of a single cleaner."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.plain import publish_plainly
+from ottla.jobs.compact import Compaction, plan_first_pass, plan_second_pass
+from ottla.jobs.compact_learn import Found, learn_task, merge_bucket, write_survivors
+from ottla.log.publish import Job, run_job
+from ottla.rules.cleaning import clean_window, learn_window, make_decoder
+from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
+from ottla.rules.transactions import Transactions
+from rules.histories import tables
+
+SECRET = np.array([7, 8], dtype=np.uint64)
+BUCKETS = 3
+
+
+def compact_plainly(plan: Compaction) -> list[dict[str, Any]]:
+    """The tasks of a compaction one after another; `plan` says what time it is."""
+    assert plan.now is not None
+    with run_job(plan.out, plan.name) as job:
+        surveyed = [plan.survey(log, plan.now) for log in plan.logs]
+        first = plan_first_pass(plan, surveyed, SECRET)
+        by_bucket = defaultdict(list)
+        for task in first.tasks:
+            limit, storage = plan.options.max_batch_bytes, plan.selection.storage
+            for batch in learn_task(task, first.numbers, BUCKETS, storage, limit):
+                collect(by_bucket, batch, "bucket")
+        by_part = defaultdict(list)
+        for rows in by_bucket.values():
+            for batch in merge_bucket(rows, first.logs):
+                collect(by_part, batch, "part")
+        found = dict(found_in(job, rows) for rows in by_part.values())
+        return publish_plainly(job, plan_second_pass(plan, job, surveyed, found, plan.now))
+
+
+def collect(rows: dict[int, list[pa.RecordBatch]], batch: pa.RecordBatch, column: str) -> None:
+    """What a shuffle does."""
+    for row, number in enumerate(batch.column(column).to_pylist()):
+        rows[number].append(batch.slice(row, 1))
+
+
+def found_in(job: Job, rows: list[pa.RecordBatch]) -> tuple[int, Found]:
+    (batch,) = write_survivors(job, rows)
+    (row,) = batch.to_pylist()
+    return row["part"], Found(row["file"], row["keys"])
+
+
+def clean_alone(folder: Path, bound: int, now: int, retention: int, dirty: int = 0) -> bytes:
+    """What one cleaner leaves of the segments below the bound."""
+    logs = sorted(folder.glob("*.log"))
+    data = b"".join(path.read_bytes() for path in logs if int(path.stem) < bound)
+    rest = b"".join(path.read_bytes() for path in logs if int(path.stem) >= bound)
+    region, batches, markers = tables(data)
+    _, every, every_marker = tables(data + rest)
+    whole = Transactions()
+    whole.add(every, every_marker)
+    offsets = KeyOffsets(SECRET)
+    learn_window(offsets, make_decoder(), region, batches, whole.aborted(), dirty)
+    offsets.advance(bound - 1)
+    told = Round(bound, now, retention)
+    cleaner = Cleaner(told, offsets, whole.aborted(), last_records(whole.state))
+    return clean_window(cleaner, make_decoder(), region, batches, markers).data
+
+
+def logs_below(folder: Path, bound: int) -> bytes:
+    logs = sorted(folder.glob("*.log"))
+    return b"".join(path.read_bytes() for path in logs if int(path.stem) < bound)
