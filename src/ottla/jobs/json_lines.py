@@ -62,6 +62,8 @@ def _headers(column: pa.Array) -> pa.Array:
 def _quoted(column: pa.Array) -> pa.Array:
     """JSON strings of text or of base64, and `null`."""
     style = TEXT if pa.types.is_string(column.type) else BASE64
+    if not len(column):
+        return pa.array([], _TEXT)  # Arrow may leave out the buffers of nothing
     if column.offset:
         column = pa.concat_arrays([column.slice(0, 0), column])
     _, bounds_buffer, data_buffer = column.buffers()
