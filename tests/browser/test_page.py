@@ -46,6 +46,7 @@ TABLES = {
     "findings": ("finding", "severity rule count bytes meaning command"),
     "open-transactions": ("openTransaction", "producerId firstOffset heldBack lastTimestamp"),
     "settings": ("whatIf", "batchBytes bytes low high perMonth savedPerMonth command"),
+    "overheads": ("overhead", "topic records recordBytes bytes perRecord"),
     "cleaning": ("compaction", "bytes remainingBytes dirtyRatio distinctKeys tombstones unkeyed"),
 }
 

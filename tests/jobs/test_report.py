@@ -11,6 +11,7 @@ from builders import batch
 from jobs.plain_report import PlainRunner
 from jobs.topics import write_partition
 from ottla.errors import OptionError
+from ottla.format.attributes import Codec
 from ottla.jobs.report import build_report
 from ottla.jobs.report_rows import ReportOptions
 from ottla.jobs.selection import Selection
@@ -154,6 +155,19 @@ def test_money_is_bytes_times_the_price(tmp_path: Path) -> None:
     [row] = of(report(tmp_path, price=1e9), "whatIf")
     assert row["perMonth"] == row["bytes"]
     assert row["savedPerMonth"] == row["currentBytes"] - row["bytes"]
+
+
+def test_the_overhead_of_formats_is_what_their_layouts_say(tmp_path: Path) -> None:
+    # 1000 messages of 100 bytes, a millisecond apart, in one batch: v0 has 26 bytes beside each,
+    # v1 34; v2 has 61 for all, and 10 or 11 for each by the varints of its deltas.
+    records = [Record(offset, START + offset, None, b"x" * 100) for offset in range(1000)]
+    data = batch(records)
+    write_log(tmp_path / "seeds-0", data)
+    settings = [Setting(magic, Codec.NONE, None, max(BATCH_SIZES)) for magic in (0, 1, 2)]
+    chosen = Selection((str(tmp_path),))
+    rows = build_report(PlainRunner(), chosen, ReportOptions(), settings, NOW)
+    found = {row["magic"]: (row["bytes"], row["perRecord"]) for row in of(rows, "overhead")}
+    assert found == {0: (126_000, 26.0), 1: (134_000, 34.0), 2: (len(data), 10.93)}
 
 
 @pytest.mark.parametrize("wrong", [{"price": -1.0}, {"price": float("nan")}, {"sample_bytes": 0}])

@@ -149,6 +149,7 @@ function drawWhatIf() {
   home.append(make("p", {}, `Windows of each topic were re-encoded in every setting, as ottla convert does. A topic of up to ${bytesText(REPORT.sampleBytes)} was tried whole; of a larger one that much, and the true value lies between the bounds ${REPORT.confidence * 100} times in 100. A gigabyte costs ${moneyText(REPORT.pricePerGbMonth)} a month here, for one copy.`));
   drawSummary(home, rows);
   drawSettings(home, rows);
+  drawOverheads(home);
 }
 
 function drawSummary(home, rows) {
@@ -169,6 +170,18 @@ function drawSummary(home, rows) {
     { name: "rebatchedBytes", title: "Larger batches alone", text: bytesText },
     { name: "compactedBytes", title: "Compaction alone", text: bytesText },
   ], summary)));
+}
+
+function drawOverheads(home) {
+  const rows = byType("overhead").map((row) => ({ ...row, format: `v${row.magic}` }));
+  if (rows.length) home.append(card("What formats take beside keys, values and headers", make("p", { class: "soft" }, "Uncompressed. v0 and v1 hold nothing of transactions that were aborted or never ended, so their figure can be too small there, even below nothing."), makeTable("overheads", [
+    { name: "topic", title: "Topic" },
+    { name: "format", title: "Format" },
+    { name: "records", title: "Records", text: countText },
+    { name: "recordBytes", title: "Keys, values, headers", text: bytesText },
+    { name: "bytes", title: "In the format", text: bytesText },
+    { name: "perRecord", title: "Bytes beside a record", text: (value) => value.toFixed(1) },
+  ], rows)));
 }
 
 function drawSettings(home, rows) {

@@ -14,6 +14,7 @@ from ottla.jobs.report_rows import (
     Row,
     cleaning_rows,
     head_row,
+    overhead_rows,
     topic_rows,
     what_if_row,
 )
@@ -64,8 +65,9 @@ def build_report(
     """Every row of the report, the one about all of it first."""
     logs = choose_logs(selection)
     parts = plan_survey(logs, options.split_bytes, selection.storage)
-    surveys = read_surveys(runner.map("survey", parts, survey_part, SURVEY_SCHEMA))
-    wholes = [_whole(number, surveys) for number in range(len(logs))]
+    surveyed = runner.map("survey", parts, survey_part, SURVEY_SCHEMA)
+    surveys = read_surveys(surveyed, len(logs))
+    wholes = [add_up(segments.values()) for segments in surveys]
     rows = list(topic_rows(logs, surveys))
     rows += _findings(runner, selection, options)
     judged = _judge(runner, logs, wholes, selection, options, now)
@@ -74,11 +76,8 @@ def build_report(
     if options.what_if:
         sources = _sources(logs, wholes, judged)
         rows += _what_if(runner, sources, selection, options, settings)
+        rows += overhead_rows(rows)
     return [head_row(selection.paths, now, options, rows), *rows]
-
-
-def _whole(number: int, surveys: Mapping[tuple[int, int], Survey]) -> Survey:
-    return add_up([each for (log, _), each in sorted(surveys.items()) if log == number])
 
 
 def _findings(runner: Runner, selection: Selection, options: ReportOptions) -> list[Row]:

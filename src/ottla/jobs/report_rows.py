@@ -13,7 +13,7 @@ from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.logs import Log
 from ottla.jobs.survey import BUCKET_MS, Survey, add_up, bin_floor
-from ottla.jobs.what_if import CONFIDENCE, Estimate, Plan, Setting
+from ottla.jobs.what_if import BATCH_SIZES, CONFIDENCE, Estimate, Plan, Setting
 from ottla.log.partition import Partition
 from ottla.version import VERSION
 
@@ -89,22 +89,20 @@ def _commands(paths: Sequence[str]) -> dict[str, str]:
     }
 
 
-def topic_rows(logs: Sequence[Log], surveys: Mapping[tuple[int, int], Survey]) -> Iterator[Row]:
+def topic_rows(logs: Sequence[Log], surveys: Sequence[Mapping[int, Survey]]) -> Iterator[Row]:
     """Topics, then their partitions, segments, timelines, distributions and producers.
 
-    `surveys` are by number of log and of segment.
+    `surveys` are of the segments of each log.
     """
     by_topic: dict[str, list[int]] = {}
     for number, log in enumerate(logs):
         assert log.name is not None
         by_topic.setdefault(log.name.topic, []).append(number)
     for topic, numbers in sorted(by_topic.items()):
-        parts = [survey for (log, _), survey in sorted(surveys.items()) if log in numbers]
-        whole = add_up(parts)
+        whole = add_up(survey for number in numbers for survey in surveys[number].values())
         yield _topic(topic, [logs[number].partition for number in numbers], whole)
         for number in numbers:
-            its = {segment: each for (log, segment), each in surveys.items() if log == number}
-            yield from _partition(logs[number], its)
+            yield from _partition(logs[number], surveys[number])
         yield from _timeline(topic, whole)
         yield from _distributions(topic, whole)
         yield from _producers(topic, whole)
@@ -128,6 +126,7 @@ def _topic(topic: str, partitions: Sequence[Partition], survey: Survey) -> Row:
         "partitions": len(partitions),
         "segments": sum(len(partition.segments) for partition in partitions),
         **_contents(survey),
+        "recordBytes": survey.record_bytes,
         "formats": {f"v{magic}": size for magic, size in sorted(survey.magic_bytes.items())},
         "codecs": dict(sorted(survey.codec_bytes.items())),
         "producers": sum(producer >= 0 for producer in survey.producer_bytes),
@@ -138,7 +137,7 @@ def _topic(topic: str, partitions: Sequence[Partition], survey: Survey) -> Row:
 def _partition(log: Log, surveys: Mapping[int, Survey]) -> Iterator[Row]:
     assert log.name is not None
     names = {"topic": log.name.topic, "partition": log.name.partition}
-    whole = add_up([survey for _, survey in sorted(surveys.items())])
+    whole = add_up(surveys.values())
     yield {
         "type": "partition",
         **names,
@@ -226,6 +225,29 @@ def what_if_row(
         "savedPerMonth": round((stored - found.size) * options.price / _GB, 9),
         "command": _convert_command(topic, setting, paths),
     }
+
+
+def overhead_rows(rows: Sequence[Row]) -> Iterator[Row]:
+    """What each format takes beside keys, values and headers when nothing is compressed.
+
+    In the largest batches, where magic 2 shares its 61 bytes among most records.
+    """
+    topics = {row["topic"]: row for row in rows if row["type"] == "topic"}
+    for row in rows:
+        plain = row["type"] == "whatIf" and row["codec"] == CODEC_NAMES[Codec.NONE]
+        if not plain or row["batchBytes"] != max(BATCH_SIZES):
+            continue
+        topic = topics[row["topic"]]
+        beside = (row["bytes"] - topic["recordBytes"]) / max(1, topic["records"])
+        yield {
+            "type": "overhead",
+            "topic": row["topic"],
+            "magic": row["magic"],
+            "records": topic["records"],
+            "recordBytes": topic["recordBytes"],
+            "bytes": row["bytes"],
+            "perRecord": round(beside, 2),
+        }
 
 
 def _convert_command(topic: str, setting: Setting, paths: Sequence[str]) -> str | None:

@@ -82,6 +82,7 @@ class Survey:
     size: int = 0
     batches: int = 0
     records: int = 0
+    record_bytes: int = 0
     control_batches: int = 0
     keyed: int = 0
     tombstones: int = 0
@@ -119,6 +120,7 @@ _SUMS: Final = (
     "size",
     "batches",
     "records",
+    "record_bytes",
     "control_batches",
     "keyed",
     "tombstones",
@@ -227,6 +229,7 @@ def _see_records(survey: Survey, records: RecordBuffers, sizes: Int64s) -> None:
     has_key = unpack_bits(records.key_valid, count)
     has_value = unpack_bits(records.value_valid, count)
     survey.records += count
+    survey.record_bytes += int(sizes.sum())
     survey.keyed += int(has_key.sum())
     survey.tombstones += int((has_key & ~has_value).sum())
     _add_bins(survey.record_sizes, sizes)
@@ -287,16 +290,16 @@ def _add_sums(sums: Counter[int], keys: Int64s, values: Int64s) -> None:
     sums.update(dict(zip(found.tolist(), totals.tolist(), strict=True)))
 
 
-def read_surveys(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], Survey]:
-    """What tasks gave, by number of log and of segment."""
-    found: dict[tuple[int, int], Survey] = {}
+def read_surveys(rows: Iterable[Mapping[str, Any]], logs: int) -> list[dict[int, Survey]]:
+    """What tasks gave: for each log its segments by number."""
+    found: list[dict[int, Survey]] = [{} for _ in range(logs)]
     for row in rows:
         survey: Survey = pickle.loads(row["survey"])  # noqa: S301  from a task of this job
-        found.setdefault((row["log"], row["segment"]), Survey()).add(survey)
+        found[row["log"]].setdefault(row["segment"], Survey()).add(survey)
     return found
 
 
-def add_up(surveys: Sequence[Survey]) -> Survey:
+def add_up(surveys: Iterable[Survey]) -> Survey:
     """One survey of all."""
     whole = Survey()
     for each in surveys:

@@ -1,0 +1,45 @@
+"""Draw the page of the demo's logs for the documents: `python tests/browser/screenshots.py`."""
+
+import base64
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+
+from browser.chromium import show, start_browser  # noqa: E402
+from jobs.plain_report import PlainRunner  # noqa: E402
+from ottla.html.page import render_page  # noqa: E402
+from ottla.jobs.demo import make_logs  # noqa: E402
+from ottla.jobs.report import build_report  # noqa: E402
+from ottla.jobs.report_rows import ReportOptions  # noqa: E402
+from ottla.jobs.selection import Selection  # noqa: E402
+from ottla.jobs.what_if import all_settings  # noqa: E402
+
+NOW = 1_760_100_000_000
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as held:
+        folder = Path(held)
+        os.chdir(folder)
+        make_logs("kafka-logs")
+        rows = build_report(
+            PlainRunner(), Selection(("kafka-logs",)), ReportOptions(), all_settings(), NOW
+        )
+        page = folder / "report.html"
+        page.write_text(render_page(rows), encoding="utf-8")
+        with start_browser(folder / "profile") as driver:
+            for width in (1400, 400):
+                show(driver, page, width)
+                height = driver.execute_script("return document.documentElement.scrollHeight")
+                show(driver, page, width, height=height)
+                picture = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+                out = TESTS.parent / "docs" / f"report-{width}.png"
+                out.write_bytes(base64.b64decode(picture["data"]))
+
+
+if __name__ == "__main__":
+    main()
