@@ -4,6 +4,8 @@ import json
 import random
 import shutil
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -462,3 +464,19 @@ def test_a_save_that_somebody_works_on_is_left_alone(tmp_path: Path) -> None:
         both = some_rows(2, 20) + rows
         assert records_of(out / f"t-{partition}") == expected(both, partition)
     assert_sound(out)
+
+
+def test_a_directory_of_a_running_broker_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    # As LogManager.lockLogDirs does, in another process.
+    lock = "f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)"
+    code = f"import fcntl, sys; {lock}; print(flush=True); input()"
+    command = [sys.executable, "-c", code, str(out / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as broker:
+        assert broker.stdout is not None
+        broker.stdout.readline()
+        with pytest.raises(PublishError, match="a broker is running on"):
+            begin(out)
+        broker.communicate(b"\n")
+    begin(out)
