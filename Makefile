@@ -7,11 +7,11 @@ READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-ELSEWHERE := kafka or browser or faults or soak or spark_long
+ELSEWHERE := kafka or browser or faults or soak or spark_long or newcomer
 INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tests/arrow)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-spark test-kafka test-browser test-faults soak \
+.PHONY: help demo test test-nojit test-spark test-kafka test-browser test-faults test-newcomer soak \
 	lint types bench constraints java
 
 help: ## Show this list
@@ -42,6 +42,9 @@ test-browser: $(READY) ## The HTML report in Chromium
 
 test-faults: $(READY) java ## Full disks and killed processes
 	$(PYTEST) -m faults
+
+test-newcomer: $(READY) java ## A fresh clone and a fresh install, from the network; another Spark
+	$(PYTEST) -m newcomer
 
 soak: $(READY) java ## The full random counts of which the other targets run a tenth
 	$(PYTEST) -m 'soak or hypothesis' --hypothesis-profile soak

@@ -4,6 +4,7 @@ import base64
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,57 @@ def log(tmp_path: Path) -> Path:
 )
 def test_records_are_chosen_by(log: Path, flags: list[str], offsets: list[int]) -> None:
     assert [record["offset"] for record in run("dump", *flags, log).of("record")] == offsets
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A log directory: two partitions of orders, the first in two segments, and one of clicks."""
+    logs = tmp_path / "logs"
+    for name, cuts in (("orders-0", (0, 2)), ("orders-1", (0,)), ("clicks-0", (0,))):
+        for first in cuts:
+            rows = ROWS[first : first + 2] if len(cuts) == 2 else ROWS
+            segment(logs / name, builders.batch(rows), name=f"{first:020d}.log")
+    return logs
+
+
+@pytest.mark.parametrize(
+    ("flags", "chosen"),
+    [
+        pytest.param([], [4, 4, 4], id="all"),
+        pytest.param(["--topic", "orders"], [4, 4], id="topic"),
+        pytest.param(["--topic", "orders", "--partition", "1"], [4], id="partition"),
+        pytest.param(["--topic", "clicks", "--from", "1", "--to", "3"], [2], id="offsets"),
+        pytest.param(["--partition", "0", "--from", "3"], [1, 1], id="last-segment"),
+        pytest.param(["--topic", "clicks", "--from", "@7"], [2], id="from-a-time"),
+        pytest.param(["--topic", "clicks", "--to", "@1970-01-01T00:00:00.006Z"], [1], id="to"),
+        pytest.param(["--topic", "clicks", "--from", "4"], [], id="past-the-end"),
+    ],
+)
+def test_directories_are_dumped_by_topic_partition_offset_and_time(
+    directory: Path, flags: list[str], chosen: list[int]
+) -> None:
+    ran = run("dump", *flags, directory)
+    counted = Counter(record["file"].split("/")[-2] for record in ran.of("record"))
+    assert ran.status == 0
+    assert sorted(counted.values()) == sorted(chosen)
+
+
+def test_a_range_chooses_the_offsets_that_it_says(directory: Path) -> None:
+    ran = run("dump", "--from", 1, "--to", 3, directory / "orders-0")
+    assert [record["offset"] for record in ran.of("record")] == [1, 2]
+    assert [batch["baseOffset"] for batch in ran.of("batch")] == [0, 2]
+
+
+def test_a_range_of_headers_leaves_batches_out(directory: Path) -> None:
+    ran = run("dump", "--no-records", "--from", 2, directory / "orders-0")
+    assert [batch["baseOffset"] for batch in ran.of("batch")] == [2]
+
+
+def test_quiet_counts_what_is_wrong_and_says_nothing(tmp_path: Path) -> None:
+    broken = bytearray(builders.batch(ROWS))
+    broken[-1] ^= 1
+    ran = run("dump", "--quiet", segment(tmp_path / "orders-7", bytes(broken)))
+    assert (ran.status, ran.of("error"), ran.of("end")[0]["errors"]) == (1, [], 1)
 
 
 def test_a_batch_is_printed_once_and_only_with_chosen_records(log: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import builders
 from builders import Row
-from ottla.cli import dump, inspect
+from ottla.cli import COMMANDS, GROUPS, dump, inspect, main
 
 
 def examples(text: str) -> list[str]:
@@ -35,6 +35,22 @@ def test_an_example_runs(tmp_path: Path, command: str) -> None:
     assert done.stderr == b""
     # The one that looks for errors finds none.
     assert (done.returncode, done.stdout == b"") == ((1, True) if "grep" in command else (0, False))
+
+
+def test_every_command_is_in_one_group_of_the_overview() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+
+
+def test_the_overview_shows_groups_commands_and_exit_codes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert shown.startswith("usage: ottla [-h] [--version] COMMAND ...")
+    assert "\nCheck and repair:\n  verify " in shown
+    assert "2 wrong usage or machine" in shown
 
 
 @pytest.mark.parametrize("command", ["dump", "inspect"])

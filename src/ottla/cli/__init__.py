@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from ottla.cli.advice import describe
 from ottla.errors import (
     CorruptLogError,
     DataLossError,
@@ -25,7 +26,9 @@ COMMANDS = {
     "salvage": "copy what is intact of damaged logs, and account for the rest",
     "export": "write records as Parquet or JSON lines",
     "convert": "write logs in another magic, codec or batch size",
+    "compact": "write what Kafka's cleaner would leave, or say why it leaves so much",
     "restore": "write a mountable copy of some records, with their offsets",
+    "report": "write a page: what is there, how it is, what other settings would cost",
     "transactions": "show open and hanging transactions, and what they hold back",
     "groups": "show the offsets that consumer groups committed, and their lag",
     "topics": "show topic ids, partitions, replicas and configs from the cluster's metadata",
@@ -33,26 +36,48 @@ COMMANDS = {
     "demo": "make the logs of a small cluster and show everything on them",
 }
 
+GROUPS = {
+    "Look": ("ls", "dump", "inspect", "transactions", "groups", "topics", "append"),
+    "Check and repair": ("verify", "salvage", "report"),
+    "Write": ("export", "convert", "compact", "restore"),
+    "Begin": ("demo",),
+}
+
 OK = 0
 PROBLEMS_FOUND = 1
 WRONG_USAGE = 2
 OUR_FAULT = 3
+_EXIT_CODES = """\
+`ottla COMMAND --help` shows the flags of a command and an example.
+Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage or machine, 3 our own fault."""
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ottla",
+        usage="ottla [-h] [--version] COMMAND ...",
         description="The logs of Apache Kafka, without Kafka.",
-        epilog="Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage, 3 our own fault.",
+        epilog=f"{_overview()}\n\n{_EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, prog="ottla", help=argparse.SUPPRESS
+    )
     for name, summary in COMMANDS.items():
         if name == chosen:
             importlib.import_module(f"ottla.cli.{name}").add_parser(subparsers, summary)
         else:
-            subparsers.add_parser(name, help=summary)
+            subparsers.add_parser(name)
     return parser
+
+
+def _overview() -> str:
+    blocks = []
+    for title, names in GROUPS.items():
+        lines = [f"  {name:14}{COMMANDS[name]}" for name in names if name in COMMANDS]
+        blocks.append("\n".join([f"{title}:", *lines]))
+    return "\n\n".join(blocks)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,8 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"ottla: {where}{error.strerror or error}", file=sys.stderr)
+        print(f"ottla: {describe(error)}", file=sys.stderr)
         return WRONG_USAGE
     except Exception:  # a bug of ours: scripts must not take it for a finding about the data
         traceback.print_exc()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any, Final, NamedTuple
 
+from ottla.cli.job import session
 from ottla.jobs.demo import make_logs
 
 _WIDTH: Final = 170
@@ -38,20 +39,24 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the data, run each step, end in a Spark job."""
+    """Make the data, run each step, end with a page about all of it."""
     logs = os.path.join(arguments.out, "kafka-logs")
     _say(f"Making the logs of a small cluster in {logs}")
     make_logs(logs)
     for step in _steps(logs, arguments.out):
         _show(step)
     _query(logs, arguments.master)
-    _say(f"The data stays in {logs}: try the commands yourself.")
+    page = os.path.join(arguments.out, "report.html")
+    about = "All of it on one page, with what other codecs and batch sizes would save"
+    _show(Step(about, ("report", "--format", "text", logs, "-o", page)))
+    _say(f"The data stays in {logs} and the page in {page}: try the commands yourself.")
     return 0
 
 
 def _steps(logs: str, out: str) -> list[Step]:
     order = os.path.join(logs, "orders-1", "00000000000000000000.log")
     saved, tables = os.path.join(out, "salvaged"), os.path.join(out, "parquet")
+    compacted = os.path.join(out, "compacted")
     text = ("--format", "text")
     return [
         Step("What is there, from batch headers alone", ("ls", *text, logs)),
@@ -67,6 +72,10 @@ def _steps(logs: str, out: str) -> list[Step]:
             ("salvage", *text, logs, saved, "--topic", "payments"),
         ),
         Step("A topic as Parquet", ("export", logs, tables, "--topic", "orders")),
+        Step(
+            "What compaction would leave of a topic, and what keeps the rest",
+            ("compact", *text, logs, compacted, "--topic", "users", "--explain"),
+        ),
     ]
 
 
@@ -87,15 +96,10 @@ def _query(logs: str, master: str | None) -> None:
         "The same logs as a table in Spark",
         note='spark.read.format("kafka-log").option("subscribe", "orders").load(...)',
     )
-    from ottla.spark.session import start_session
-
-    spark = start_session("demo", master)
-    try:
+    with session("demo", master) as spark:
         table = spark.read.format("kafka-log").option("subscribe", "orders").load(logs)
         table.createOrReplaceTempView("orders")
         spark.sql(_QUERY).show()
-    finally:
-        spark.stop()
 
 
 def _say(about: str, words: tuple[str, ...] = (), *, note: str = "") -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from ottla.cli.flags import add_partitions
+from ottla.cli.flags import add_range as add_range
 from ottla.cli.output import Format, flush, json_line, print_table, write
 from ottla.errors import OptionError
 from ottla.jobs.account import Row
@@ -23,20 +25,12 @@ def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
         metavar="PATH",
         help="a log directory or a partition; s3://, gs://, abfs:// and hdfs:// too",
     )
-    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
-    parser.add_argument("--partition", action="append", type=int, help="only this partition")
+    add_partitions(parser)
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
     """Where a job writes; what is no partition lies in the sibling OUT.ottla."""
     parser.add_argument("out", metavar="OUT", help="where to write; OUT.ottla holds the account")
-
-
-def add_range(parser: argparse.ArgumentParser) -> None:
-    """The flags that choose records."""
-    form = "an offset, or @ and a time: @2025-10-09T08:53:20Z or @ and milliseconds since 1970"
-    parser.add_argument("--from", dest="start", metavar="WHEN", help=f"{form}; inclusive")
-    parser.add_argument("--to", dest="stop", metavar="WHEN", help="as --from; exclusive")
 
 
 def add_run(parser: argparse.ArgumentParser, *, split: str | None = None) -> None:
@@ -77,13 +71,10 @@ def selection_of(arguments: argparse.Namespace) -> Selection:
 @contextmanager
 def session(command: str, master: str | None) -> Iterator[Any]:
     """A Spark session for one command."""
-    from ottla.spark.session import start_session
+    from ottla.spark.session import run_session
 
-    spark = start_session(command, master)
-    try:
+    with run_session(command, master) as spark:
         yield spark
-    finally:
-        spark.stop()
 
 
 def run_plan(plan: OutputJob, arguments: argparse.Namespace, style: Format) -> list[Row]:

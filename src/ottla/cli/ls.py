@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ottla.cli.flags import add_partitions
 from ottla.cli.job import selection_of
 from ottla.cli.output import (
     Format,
@@ -16,6 +17,7 @@ from ottla.cli.output import (
     write,
 )
 from ottla.errors import Severity, Violation
+from ottla.jobs.selection import finish_publishing, require_chosen
 from ottla.log.partition import Partition, Segment, read_log_directories
 from ottla.log.summary import Summary, combine, problems_beside, strangers, summarize
 
@@ -43,8 +45,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         metavar="PATH",
         help="a log directory, a partition or a segment; s3://, gs://, abfs:// and hdfs:// too",
     )
-    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
-    parser.add_argument("--partition", action="append", type=int, help="only this partition")
+    add_partitions(parser)
     parser.add_argument("--segments", action="store_true", help="a line for each segment too")
     parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
     add_format(parser)
@@ -69,7 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _rows(arguments: argparse.Namespace, problems: list[Violation]) -> Iterator[Row]:
     selection = selection_of(arguments)
-    for directory in read_log_directories(selection.paths):
+    finish_publishing(selection)
+    directories = read_log_directories(selection.paths)
+    require_chosen(selection, [one for found in directories for one in found.partitions])
+    for directory in directories:
         problems += strangers(directory)
         for partition in directory.partitions:
             if selection.chooses(partition):

@@ -9,11 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from ottla.cli.flags import add_partitions
 from ottla.cli.job import selection_of
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.errors import Severity, Violation
 from ottla.format.attributes import ControlType
 from ottla.format.sentinels import NO_OFFSET
+from ottla.jobs.logs import Log
+from ottla.jobs.selection import require_chosen, resolve_selection
 from ottla.jobs.transactions import PartitionTransactions, read_transactions
 from ottla.kernels.producers import Completed
 from ottla.log.checkpoints import TopicPartition, read_offset_checkpoint
@@ -36,14 +39,13 @@ def add_parser(subparsers: Any, summary: str) -> None:
         metavar="PATH",
         help="log directories, partition directories or segments",
     )
-    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
-    parser.add_argument("--partition", action="append", type=int, help="only this partition")
+    add_partitions(parser)
     parser.add_argument(
         "--from",
-        dest="from_offset",
-        type=int,
-        metavar="OFFSET",
-        help="begin at the newest producer snapshot at or below it (default: all of the log)",
+        dest="start",
+        metavar="WHEN",
+        help="begin at the newest producer snapshot at or below it: an offset, or @ and a time such"
+        " as @2025-10-09T08:53:20Z (default: all of the log)",
     )
     parser.add_argument("--completed", action="store_true", help="a line for each ended one too")
     parser.add_argument(
@@ -82,11 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _rows(arguments: argparse.Namespace, now: int, problems: list[Violation]) -> Iterator[Row]:
     selection = selection_of(arguments)
-    for directory in read_log_directories(selection.paths):
+    directories = read_log_directories(selection.paths)
+    require_chosen(selection, [one for found in directories for one in found.partitions])
+    for directory in directories:
         watermarks = _high_watermarks(directory)
         for partition in directory.partitions:
             if partition.segments and selection.chooses(partition):
-                found = read_transactions(partition, from_offset=arguments.from_offset)
+                start = resolve_selection(Log(None, partition), selection).start
+                found = read_transactions(partition, from_offset=start)
                 problems += found.problems
                 yield from _partition_rows(partition, found, watermarks, now, arguments)
 

@@ -12,6 +12,7 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.errors import CorruptLogError, OptionError, Rule, Violation
 from ottla.internal.views import RECORD_COLUMNS, View, time_columns
 from ottla.jobs.logs import find_logs
+from ottla.jobs.missing import no_logs
 from ottla.jobs.read import MAX_TIMESTAMP
 from ottla.kernels import gather
 from ottla.log.names import FileName, FileState, Kind
@@ -117,8 +118,13 @@ def find_internal_topic(
     if not partitions:
         found = find_partitions(paths, storage)
         partitions = [one for one in found if one.name is None and (one.segments or one.named)]
+    if not find_partitions(paths, storage):
+        raise no_logs(paths, storage)
     if not partitions:
-        raise OptionError(f"there is no partition of {topic} in {', '.join(paths)}")
+        raise OptionError(
+            f"there is no partition of {topic} in {', '.join(paths)}: name the log directory of a"
+            " broker or controller that holds some, or a file of its records"
+        )
     return InternalTopic(topic, tuple(partitions), storage)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from ottla.errors import CorruptLogError, DataLossError, OptionError
 from ottla.internal.records import INTERNAL_TOPICS
+from ottla.jobs.missing import no_topic
 from ottla.jobs.positions import find_log_end, find_timestamp
 from ottla.jobs.stable import Stable, find_stable
 from ottla.log.checkpoints import TopicPartition, read_offset_checkpoint
@@ -76,11 +77,8 @@ def require_topics(logs: Sequence[Log], options: ReadOptions) -> None:
     if missing:  # an assignment may name only partitions that are not there of a topic that is
         missing -= _topics(find_logs(replace(options, subscription=Subscription(topics=missing))))
     if missing:
-        there = sorted(_topics(find_logs(replace(options, subscription=Subscription()))))
-        raise OptionError(
-            f"no topic {' or '.join(sorted(missing))} in {', '.join(options.paths)}; "
-            f"there are {', '.join(there[:20]) or 'none'}"
-        )
+        there = _topics(find_logs(replace(options, subscription=Subscription())))
+        raise no_topic(missing, there, options.paths)
 
 
 def _topics(logs: Sequence[Log]) -> set[str]:

@@ -1,5 +1,7 @@
 """Which logs a job is about, and from where to where: the flags that all commands share."""
 
+import os
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,15 +11,18 @@ from typing import Final
 from ottla.errors import OptionError
 from ottla.internal.records import INTERNAL_TOPICS
 from ottla.jobs.logs import Bounds, Log, find_logs
+from ottla.jobs.missing import listed, no_logs, no_topic
 from ottla.jobs.positions import find_log_end, find_timestamp
 from ottla.jobs.slices import Slice, cut_tasks
 from ottla.jobs.stable import Stable
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.names import DirectoryState
 from ottla.log.partition import Partition, find_partitions
+from ottla.log.publish import publish_committed
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.options.offsets import Subscription
 from ottla.options.read import ReadOptions
+from ottla.storage import is_remote, local_path
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
@@ -78,17 +83,35 @@ class Selection:
         )
 
 
+def finish_publishing(selection: Selection) -> None:
+    """Bring paths that are the OUT of a killed job, or lie in it, to the state it committed."""
+    for path in selection.paths:
+        whole = path.rstrip("/") if is_remote(path) else os.path.abspath(local_path(path))
+        for out in (whole, posixpath.dirname(whole)):
+            publish_committed(out, selection.storage)
+
+
 def choose_partitions(selection: Selection) -> list[Partition]:
     """The partitions that are asked for, in any state; at least one."""
+    finish_publishing(selection)
     found = find_partitions(selection.paths, selection.storage)
-    chosen = [partition for partition in found if selection.chooses(partition)]
-    if not chosen:
-        there = sorted({str(partition.name) for partition in found if partition.name})
+    require_chosen(selection, found)
+    return [partition for partition in found if selection.chooses(partition)]
+
+
+def require_chosen(selection: Selection, found: Sequence[Partition]) -> None:
+    """Refuse a selection of nothing, or of a topic that is not there."""
+    if not found:
+        raise no_logs(selection.paths, selection.storage)
+    names = {partition.name for partition in found if partition.name}
+    topics = {name.topic for name in names}
+    if missing := set(selection.topics) - topics:
+        raise no_topic(missing, topics, selection.paths)
+    if not any(selection.chooses(partition) for partition in found):
         raise OptionError(
             f"no such partition in {', '.join(selection.paths)};"
-            f" there are {', '.join(there[:20]) or 'none'}"
+            f" there are {listed({str(name) for name in names})}"
         )
-    return chosen
 
 
 def choose_logs(selection: Selection, *, with_internal: bool = True) -> list[Log]:
@@ -103,7 +126,9 @@ def choose_logs(selection: Selection, *, with_internal: bool = True) -> list[Log
         names = frozenset(each for each in names if each.topic not in INTERNAL_TOPICS - named)
     if not names:
         raise OptionError(
-            f"{', '.join(selection.paths)}: no directory here is named topic-partition"
+            f"{', '.join(selection.paths)}: no directory here is named topic-partition, so that"
+            " nothing tells whose records these are; name the partition's folder or its log"
+            " directory, or put the files into a folder such as orders-0"
         )
     return find_logs(
         ReadOptions(

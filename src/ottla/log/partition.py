@@ -27,8 +27,9 @@ from ottla.log.names import (
     parse_directory_name,
     parse_file_name,
 )
+from ottla.log.text_logs import refuse_text
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
-from ottla.storage import Entry, Path, exists, is_remote, join, list_files, local_path
+from ottla.storage import Entry, Path, exists, is_remote, join, list_files, local_path, open_file
 
 LOG_DIRECTORY_FILES: Final = frozenset(
     {
@@ -184,6 +185,8 @@ def _segments(named: Iterable[tuple[FileName, Entry]]) -> tuple[Segment, ...]:
 
 def _directory_of_file(entry: Entry, options: StorageOptions) -> LogDirectory:
     """A segment file by itself, with the indexes beside it."""
+    with open_file(entry, options) as file:
+        refuse_text(file)
     folder = posixpath.dirname(entry.path) or "."
     parsed = parse_file_name(posixpath.basename(entry.path))
     name = parse_directory_name(os.path.basename(os.path.abspath(folder)))

@@ -7,6 +7,7 @@ import argparse
 import importlib
 from typing import Any, Final
 
+from ottla.cli.flags import add_partitions, add_range
 from ottla.cli.output import add_format
 
 EXAMPLES: Final = """\
@@ -16,6 +17,7 @@ examples:
   ottla dump --key user-7 --header trace-id=abc orders-0/*.log
   ottla dump --format jsonl orders-0/*.log | grep '"type":"error"'
   ottla dump --format text --max-messages 10 __consumer_offsets-0/*.log
+  ottla dump . --topic orders --partition 0 --from 5 --to @2030-01-01
 
 Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage, 3 our own fault.
 """
@@ -40,8 +42,16 @@ def add_parser(subparsers: Any, summary: str) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a .log or .checkpoint file")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a .log or .checkpoint file, or a directory that holds segments; s3:// and others too",
+    )
     add_format(parser)
+    parser.add_argument(
+        "--quiet", action="store_true", help="print no lines about what is wrong, only count it"
+    )
     parser.add_argument(
         "--no-check-crcs", action="store_true", help="open batches whose CRC is wrong"
     )
@@ -60,6 +70,8 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
+    add_partitions(parser)
+    add_range(parser)
     parser.add_argument(
         "--key",
         action="append",
@@ -98,4 +110,4 @@ def _positive(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Dump the files one after another."""
     files = importlib.import_module("ottla.cli.dump.files")
-    return int(files.dump_files(arguments.files, files.request_of(arguments)))
+    return int(files.dump_paths(arguments))

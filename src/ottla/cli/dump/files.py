@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.memory import allocate_from_pool
@@ -10,13 +10,16 @@ from ottla.batch.parts import Part, read_headers, read_parts
 from ottla.cli.dump.jsonl import JSONL
 from ottla.cli.dump.lines import LinePrinter
 from ottla.cli.dump.request import HeaderFilter, Request
+from ottla.cli.dump.sources import Source, find_sources
 from ottla.cli.dump.style import End, Problem
 from ottla.cli.dump.text import TEXT
+from ottla.cli.job import selection_of
 from ottla.cli.output import Format, flush, write
 from ottla.internal import INTERNAL_TOPICS
 from ottla.kernels import gather
 from ottla.log.names import PartitionName, parse_directory_name
 from ottla.log.segment import Window, read_windows
+from ottla.log.text_logs import refuse_text
 from ottla.storage import File, open_file
 
 _WANTED = gather.KEYS | gather.VALUES | gather.HEADERS | gather.INDEXES | gather.CONTROL
@@ -34,6 +37,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         decodes=is_text if arguments.decode is None else arguments.decode,
         decoder=arguments.decoder,
         max_messages=arguments.max_messages,
+        quiet=arguments.quiet,
         max_batch_bytes=arguments.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
     )
 
@@ -47,23 +51,30 @@ def _header_filter(text: str) -> HeaderFilter:
     return HeaderFilter(key, value if equals else None)
 
 
-def dump_files(paths: Sequence[str], request: Request) -> int:
+def dump_paths(arguments: argparse.Namespace) -> int:
+    """Dump what the command line names."""
+    return dump_files(find_sources(selection_of(arguments)), request_of(arguments))
+
+
+def dump_files(sources: Iterable[Source], request: Request) -> int:
     """Dump files until the wanted number of records is printed; return 1 if an error was found."""
     remaining = request.max_messages
     found_error = False
-    for path in paths:
+    for source in sources:
         if remaining == 0:
             break
-        partition = _partition_of(path)
+        partition = _partition_of(source.path)
         printer = LinePrinter(
-            path,
+            source.path,
             request,
+            bounds=source.bounds,
             partition=partition,
             decoder=_decoder_for(partition, request),
             remaining=remaining,
         )
-        with open_file(path) as file:
-            dump_file(file, printer)
+        with open_file(source.path) as file:
+            refuse_text(file)
+            dump_file(file, source, printer)
         remaining = printer.remaining
         found_error |= printer.found_error
     flush()
@@ -82,8 +93,8 @@ def _decoder_for(partition: PartitionName | None, request: Request) -> str | Non
     return None
 
 
-def dump_file(file: File, printer: LinePrinter) -> None:
-    """Print one file from its first batch to where reading ends."""
+def dump_file(file: File, source: Source, printer: LinePrinter) -> None:
+    """Print the wanted part of one file, from its first batch to where reading ends."""
     request = printer.request
     write(printer.style.open_file(printer.path))
     decoder = Decoder(
@@ -92,8 +103,10 @@ def dump_file(file: File, printer: LinePrinter) -> None:
         max_batch_bytes=request.max_batch_bytes,
         allocate=allocate_from_pool,
     )
-    position = 0
-    for window in read_windows(file, max_batch_bytes=request.max_batch_bytes):
+    position = source.start
+    stop = file.size if source.stop is None else source.stop
+    limit = request.max_batch_bytes
+    for window in read_windows(file, start=position, end=stop, max_batch_bytes=limit):
         for part in _read_window(window, decoder, request):
             printer.print_part(part)
             if printer.stopped_at is not None:
@@ -104,7 +117,7 @@ def dump_file(file: File, printer: LinePrinter) -> None:
         if window.violation is not None:
             printer.print_problem(Problem(window.violation, resync=window.resync))
             position = window.stop if window.resync is None else window.resync
-    _print_end(file, printer, position)
+    _print_end(file, printer, position, stop)
 
 
 def _read_window(window: Window, decoder: Decoder, request: Request) -> Iterator[Part]:
@@ -114,12 +127,13 @@ def _read_window(window: Window, decoder: Decoder, request: Request) -> Iterator
     return iter((headers,))
 
 
-def _print_end(file: File, printer: LinePrinter, position: int) -> None:
+def _print_end(file: File, printer: LinePrinter, position: int, stop: int) -> None:
     stopped = printer.stopped_at
+    looked = stopped is None and stop == file.size
     end = End(
         position=position if stopped is None else stopped,
         size=file.size,
-        trailing=file.size - position if stopped is None else None,
+        trailing=file.size - position if looked else None,
         batches=printer.batches,
         records=printer.records,
         errors=printer.errors,

@@ -25,6 +25,7 @@ from ottla.cli.dump.style import Problem
 from ottla.cli.output import write
 from ottla.errors import Severity, Stage
 from ottla.internal import decode_record
+from ottla.jobs.logs import EVERYTHING, Bounds
 from ottla.kernels import render
 from ottla.kernels.render_tables import BatchColumns, RecordColumns
 from ottla.kernels.select import mark_header, mark_key
@@ -55,12 +56,14 @@ class LinePrinter:
         path: str,
         request: Request,
         *,
+        bounds: Bounds,
         partition: PartitionName | None,
         decoder: str | None,
         remaining: int | None,
     ) -> None:
         self.path = path
         self.request = request
+        self.bounds = bounds
         self.style = request.style
         self.partition = partition
         self.decoder = decoder
@@ -78,7 +81,7 @@ class LinePrinter:
 
     def print_part(self, part: Part) -> None:
         """Print batches, those of their records that are wanted, and what is wrong with them."""
-        shown = choose_records(part.chunk, self.request)
+        shown = choose_records(part.chunk, self.request, self.bounds)
         part, shown = self._limit(part, shown)
         batch_shown, incomplete = self._choose_batches(part, shown)
         inserts = list(self._say_broken(part))
@@ -105,7 +108,7 @@ class LinePrinter:
     def _choose_batches(self, part: Part, shown: Bools) -> tuple[Bools, int]:
         """Which batches have a line, and how many are too short for one."""
         lines = np.ones(part.record_counts.size, dtype=np.bool_)
-        if self.request.selects():
+        if self.request.selects() or (self.request.opens_records and self.bounds != EVERYTHING):
             before = np.concatenate(([0], np.cumsum(shown)))
             ends = np.cumsum(part.record_counts)
             lines = before[ends] > before[ends - part.record_counts]
@@ -162,6 +165,8 @@ class LinePrinter:
         if self.partition is not None:
             topic, partition = self.partition.topic, self.partition.partition
             violation = replace(violation, topic=topic, partition=partition)
+        if self.request.quiet:
+            return b""
         return self.style.say_problem(problem._replace(violation=violation))
 
     def _render(self, batches: BatchColumns, records: RecordColumns, plan: render.Plan) -> None:
@@ -174,7 +179,7 @@ class LinePrinter:
             write(self.out.data[: cursor[render.AT]])
 
 
-def choose_records(chunk: Chunk | None, request: Request) -> Bools:
+def choose_records(chunk: Chunk | None, request: Request, bounds: Bounds) -> Bools:
     """Which records of a chunk are wanted."""
     if chunk is None:
         return np.zeros(0, dtype=np.bool_)
@@ -183,6 +188,11 @@ def choose_records(chunk: Chunk | None, request: Request) -> Bools:
         chosen[:] = False
         for key in request.keys:
             mark_key(chunk.buffers, _array(key), chosen)
+    offset = chunk.buffers.offset[: chunk.count]
+    if bounds.start is not None:
+        chosen &= offset >= bounds.start
+    if bounds.stop is not None:
+        chosen &= offset < bounds.stop
     for key, value in request.headers:
         marked = np.zeros(chunk.count, dtype=np.bool_)
         mark_header(chunk.buffers, _array(key), _array(value or b""), value is None, marked)

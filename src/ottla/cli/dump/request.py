@@ -30,6 +30,7 @@ class Request:
     decodes: bool = False
     decoder: str | None = None
     max_messages: int | None = None
+    quiet: bool = False
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def selects(self) -> bool:

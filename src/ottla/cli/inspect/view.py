@@ -18,6 +18,7 @@ from ottla.cli.inspect.meanings import (
 from ottla.errors import Severity
 from ottla.format.attributes import CODEC_MASK, CODEC_NAMES, CONTROL
 from ottla.format.layout import BATCH_OVERHEAD, BATCH_V2, MAGIC_POSITION, position_of
+from ottla.log.text_logs import refuse_text
 from ottla.storage import open_file
 
 _ROW_BYTES = 16
@@ -37,6 +38,7 @@ Line = list[Cell]
 def inspect(arguments: argparse.Namespace) -> int:
     """Show the batch that the command line names."""
     with open_file(arguments.file) as file:
+        refuse_text(file)
         if arguments.offset is not None:
             position = find_offset(file, arguments.offset)
         else:

@@ -1,0 +1,51 @@
+"""Which files to dump, and which part of each: files as they are named, or what lies below them."""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.jobs.logs import EVERYTHING, Bounds, Log
+from ottla.jobs.positions import find_start, find_stop
+from ottla.jobs.selection import Selection, require_chosen, resolve_selection
+from ottla.log.names import parse_file_name
+from ottla.log.partition import Partition, find_partitions
+from ottla.storage import is_remote, local_path
+
+
+class Source(NamedTuple):
+    """A file; the bytes that hold the wanted offsets, to its end if `stop` is None."""
+
+    path: str
+    bounds: Bounds = EVERYTHING
+    start: int = 0
+    stop: int | None = None
+
+
+def find_sources(selection: Selection) -> Iterator[Source]:
+    """The files in order. One that is named by itself is not looked at before its turn."""
+    chooses = bool(selection.topics or selection.partitions or selection.start or selection.stop)
+    if not chooses and not any(map(_is_directory, selection.paths)):
+        yield from map(Source, selection.paths)
+        return
+    found = find_partitions(selection.paths, selection.storage)
+    require_chosen(selection, found)
+    for partition in filter(selection.chooses, found):
+        bounds = resolve_selection(Log(None, partition), selection)
+        yield from _segments(partition, bounds, selection)
+
+
+def _is_directory(path: str) -> bool:
+    if is_remote(path):
+        return parse_file_name(path.rpartition("/")[2]) is None
+    return os.path.isdir(local_path(path))
+
+
+def _segments(partition: Partition, bounds: Bounds, selection: Selection) -> Iterator[Source]:
+    for segment in partition.segments:
+        start, stop = 0, None
+        if bounds.start is not None:
+            start = find_start(segment, bounds.start, selection.storage)
+        if bounds.stop is not None:
+            stop = find_stop(segment, bounds.stop, selection.storage)
+        if start < (segment.log.size if stop is None else stop) or bounds == EVERYTHING:
+            yield Source(segment.log.path, bounds, start, stop)

@@ -1,0 +1,16 @@
+"""Flags that mean the same everywhere; nothing heavy is imported, lest `--help` wait for it."""
+
+import argparse
+
+
+def add_partitions(parser: argparse.ArgumentParser) -> None:
+    """The flags that choose partitions."""
+    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
+    parser.add_argument("--partition", action="append", type=int, help="only this partition")
+
+
+def add_range(parser: argparse.ArgumentParser) -> None:
+    """The flags that choose records."""
+    form = "an offset, or @ and a time: @2025-10-09T08:53:20Z or @ and milliseconds since 1970"
+    parser.add_argument("--from", dest="start", metavar="WHEN", help=f"{form}; inclusive")
+    parser.add_argument("--to", dest="stop", metavar="WHEN", help="as --from; exclusive")
