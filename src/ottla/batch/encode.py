@@ -32,7 +32,7 @@ from ottla.kernels.records_legacy_write import (
     seal_wrapper,
     write_legacy,
 )
-from ottla.kernels.records_v2_write import measure_v2, seal_v2, write_v2
+from ottla.kernels.records_v2_write import measure_v2, seal_v2, write_payloads_v2, write_v2
 from ottla.kernels.scan import scan
 from ottla.kernels.splitting import split_legacy, split_v2
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, allocate_batches
@@ -162,15 +162,15 @@ def _encode_v2(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded
     if new.codec == Codec.NONE:
         batches.position[:] = _starts(batches.size)
         out = _allocate(int(batches.size.sum()))
-        write_v2(records, bounds, batches, sizes, batches.position + BATCH_OVERHEAD, out)
+        write_v2(records, bounds, batches, sizes, out)
     else:
         raw_sizes = batches.size - BATCH_OVERHEAD
         starts = _starts(raw_sizes)
         raw = _allocate(int(raw_sizes.sum()))
-        write_v2(records, bounds, batches, sizes, starts, raw)
+        write_payloads_v2(records, bounds, batches, sizes, starts, raw)
         payloads = _compress_each(raw, starts, raw_sizes, new)
         out = _place(payloads, batches.position, batches.size, overhead=BATCH_OVERHEAD)
-    seal_v2(out, batches)
+        seal_v2(out, batches)
     return Encoded(out[: out.size - PADDING], batches)
 
 

@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ottla.kernels._jit import INTERPRETED, Bytes, i64, inlined, kernel
-from ottla.kernels.memory import load_u64
+from ottla.kernels.memory import load_u64, prefetch
 from ottla.kernels.tables import Batches
 
 _CASTAGNOLI = 0x82F63B78
@@ -61,8 +61,12 @@ def _zero_tables(size: int) -> npt.NDArray[np.uint64]:
 
 _CRC32_TABLES = _slicing_tables(_IEEE)
 _CRC32C_TABLES = _slicing_tables(_CASTAGNOLI)
+_TINY = 64
 _SHORT = 256
 _LONG = 2048
+_CACHE_LINE = 64
+_AHEAD = 8192  # three short streams give the processor's own prefetching no time to start
+_TINY_ZEROS = _zero_tables(_TINY)
 _SHORT_ZEROS = _zero_tables(_SHORT)
 _LONG_ZEROS = _zero_tables(_LONG)
 
@@ -141,10 +145,14 @@ if _has_sse42():
     ) -> np.uint64:
         second = np.uint64(0)
         third = np.uint64(0)
-        for index in range(0, size, 8):
-            register = crc32_word(register, load_u64(data, at + index))
-            second = crc32_word(second, load_u64(data, at + size + index))
-            third = crc32_word(third, load_u64(data, at + 2 * size + index))
+        for line in range(0, size, _CACHE_LINE):
+            prefetch(data, at + line + _AHEAD)
+            prefetch(data, at + size + line + _AHEAD)
+            prefetch(data, at + 2 * size + line + _AHEAD)
+            for index in range(line, line + _CACHE_LINE, 8):
+                register = crc32_word(register, load_u64(data, at + index))
+                second = crc32_word(second, load_u64(data, at + size + index))
+                third = crc32_word(third, load_u64(data, at + 2 * size + index))
         register = _past_zeros(zeros, register) ^ second
         return _past_zeros(zeros, register) ^ third
 
@@ -159,6 +167,9 @@ if _has_sse42():
         while at + 3 * _SHORT <= stop:
             register = _three_streams(_SHORT_ZEROS, _SHORT, register, data, at)
             at += 3 * _SHORT
+        while at + 3 * _TINY <= stop:
+            register = _three_streams(_TINY_ZEROS, _TINY, register, data, at)
+            at += 3 * _TINY
         while at + 8 <= stop:
             register = crc32_word(register, load_u64(data, at))
             at += 8

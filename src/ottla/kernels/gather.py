@@ -19,7 +19,7 @@ from ottla.kernels.status import (
     OK,
     RECORD_SIZE,
 )
-from ottla.kernels.tables import Batches, Int64s, Payloads, RecordBuffers
+from ottla.kernels.tables import Batches, Int32s, Int64s, Payloads, RecordBuffers
 
 # What is wanted.
 KEYS = 1
@@ -56,33 +56,24 @@ def clear_bit(bits: Bytes, index: int) -> None:
 
 
 @inlined
-def put_key(
-    out: RecordBuffers, cursor: Int64s, record: int, data: Bytes, at: int, size: int
-) -> None:
-    """Append a key; a negative size is null."""
-    used = cursor[KEY]
+def put_bytes(
+    column: Bytes,
+    bounds: Int32s,
+    valid: Bytes,
+    used: int,
+    record: int,
+    data: Bytes,
+    at: int,
+    size: int,
+) -> int:
+    """Append a key or a value; a negative size is null. Returns how full the column is."""
     if size > 0:
-        copy_wide(out.key_bytes, used, data, at, size)
+        copy_wide(column, used, data, at, size)
         used += size
-        cursor[KEY] = used
     elif size < 0:
-        clear_bit(out.key_valid, record)
-    out.key_bounds[record + 1] = used
-
-
-@inlined
-def put_value(
-    out: RecordBuffers, cursor: Int64s, record: int, data: Bytes, at: int, size: int
-) -> None:
-    """Append a value; a negative size is null."""
-    used = cursor[VALUE]
-    if size > 0:
-        copy_wide(out.value_bytes, used, data, at, size)
-        used += size
-        cursor[VALUE] = used
-    elif size < 0:
-        clear_bit(out.value_valid, record)
-    out.value_bounds[record + 1] = used
+        clear_bit(valid, record)
+    bounds[record + 1] = used
+    return used
 
 
 @inlined
@@ -162,6 +153,8 @@ def gather_v2(
     index = cursor[INDEX]
     at = cursor[AT]
     record = cursor[RECORDS]
+    keys = cursor[KEY]
+    values = cursor[VALUE]
     status = OK
     while index < count:
         (
@@ -178,14 +171,19 @@ def gather_v2(
         ) = locate_record(data, at, stop)
         if status != OK:
             break
-        if piecewise and (
-            record >= out.offset.size
-            or room(out, cursor, wanted) < end - at
-            or (wanted & HEADERS and cursor[HEADER] + header_count >= out.header_key_bounds.size)
-        ):
-            cursor[NEEDED] = end - at
-            status = CHUNK_FULL
-            break
+        if piecewise:
+            cursor[KEY] = keys
+            cursor[VALUE] = values
+            if (
+                record >= out.offset.size
+                or room(out, cursor, wanted) < end - at
+                or (
+                    wanted & HEADERS and cursor[HEADER] + header_count >= out.header_key_bounds.size
+                )
+            ):
+                cursor[NEEDED] = end - at
+                status = CHUNK_FULL
+                break
         out.offset[record] = wrapping_add(base_offset, offset_delta)
         out.timestamp[record] = (
             max_timestamp if append_time else wrapping_add(base_timestamp, timestamp_delta)
@@ -193,9 +191,20 @@ def gather_v2(
         if wanted & INDEXES:
             out.index[record] = index
         if wanted & KEYS:
-            put_key(out, cursor, record, data, key_at, key_size)
+            keys = put_bytes(
+                out.key_bytes, out.key_bounds, out.key_valid, keys, record, data, key_at, key_size
+            )
         if wanted & VALUES:
-            put_value(out, cursor, record, data, value_at, value_size)
+            values = put_bytes(
+                out.value_bytes,
+                out.value_bounds,
+                out.value_valid,
+                values,
+                record,
+                data,
+                value_at,
+                value_size,
+            )
         if header_count > 0:
             if wanted & HEADERS and cursor[HEADER] + header_count >= out.header_key_bounds.size:
                 status = CHUNK_FULL
@@ -215,11 +224,13 @@ def gather_v2(
         if wanted & HEADERS:
             out.header_bounds[record + 1] = cursor[HEADER]
         record += 1
-        cursor[RECORDS] = record
         index += 1
         at = end
     if status == OK and count > 0 and at != stop:
         status = BYTES_REMAIN
+    cursor[RECORDS] = record
+    cursor[KEY] = keys
+    cursor[VALUE] = values
     cursor[INDEX] = index
     cursor[AT] = at
     return status
@@ -279,9 +290,27 @@ def gather_legacy(
         if wanted & INDEXES:
             out.index[record] = cursor[INDEX] - 1
         if wanted & KEYS:
-            put_key(out, cursor, record, data, key_at, key_size)
+            cursor[KEY] = put_bytes(
+                out.key_bytes,
+                out.key_bounds,
+                out.key_valid,
+                cursor[KEY],
+                record,
+                data,
+                key_at,
+                key_size,
+            )
         if wanted & VALUES:
-            put_value(out, cursor, record, data, value_at, value_size)
+            cursor[VALUE] = put_bytes(
+                out.value_bytes,
+                out.value_bounds,
+                out.value_valid,
+                cursor[VALUE],
+                record,
+                data,
+                value_at,
+                value_size,
+            )
         if wanted & HEADERS:
             out.header_bounds[record + 1] = cursor[HEADER]
         cursor[RECORDS] = record + 1

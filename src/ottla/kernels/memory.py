@@ -55,7 +55,34 @@ def _copy_32(typing_context: Any, target: Any, to: Any, source: Any, at: Any) ->
     return types.none(target, types.int64, source, types.int64), generate
 
 
+def _bit_length(typing_context: Any, word: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        zeros = builder.ctlz(arguments[0], ir.IntType(1)(0))
+        return builder.sub(_WORD(64), zeros)
+
+    return types.int64(types.uint64), generate
+
+
+def _prefetch(typing_context: Any, data: Any, at: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, signature.args[0], arguments[0], arguments[1])
+        flag = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], shape)
+        builder.call(fetch, [address, flag(0), flag(3), flag(1)])  # to read, keep, data
+        return context.get_dummy_value()
+
+    return types.none(data, types.int64), generate
+
+
 if INTERPRETED:
+
+    def prefetch(data: Bytes, at: int) -> None:
+        """Ask for a cache line that will be read soon; it may lie behind the end."""
+
+    def bit_length(word: np.uint64) -> int:
+        """How many bits a word needs; 0 needs none."""
+        return int(word).bit_length()
 
     def load_u64(data: Bytes, at: int) -> np.uint64:
         """Eight bytes as a little-endian word."""
@@ -74,6 +101,8 @@ if INTERPRETED:
         target[to : to + WIDE] = source[at : at + WIDE]
 
 else:
+    bit_length = cast(Any, intrinsic(_bit_length))
+    prefetch = cast(Any, intrinsic(_prefetch))
     load_u64 = cast(Any, intrinsic(_load_u64))
     store_u64 = cast(Any, intrinsic(_store_u64))
     copy_32 = cast(Any, intrinsic(_copy_32))

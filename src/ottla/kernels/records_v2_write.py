@@ -142,8 +142,48 @@ def write_record(
     return at
 
 
+@inlined
+def seal_batch(out: Bytes, batches: Batches, row: int) -> None:
+    """Write the fixed part of a batch in front of its records, the CRC last."""
+    start = batches.position[row]
+    stop = start + batches.size[row]
+    at = write_i64(out, start, batches.base_offset[row])
+    at = write_i32(out, at, batches.size[row] - LOG_OVERHEAD)
+    at = write_i32(out, at, batches.partition_leader_epoch[row])
+    crc_at = write_i8(out, at, batches.magic[row])
+    covered = crc_at + 4
+    at = write_i16(out, covered, batches.attributes[row])
+    at = write_i32(out, at, batches.last_offset_delta[row])
+    at = write_i64(out, at, batches.base_timestamp[row])
+    at = write_i64(out, at, batches.max_timestamp[row])
+    at = write_i64(out, at, batches.producer_id[row])
+    at = write_i16(out, at, batches.producer_epoch[row])
+    at = write_i32(out, at, batches.base_sequence[row])
+    write_i32(out, at, batches.count[row])
+    crc = crc32c_inlined(out, covered, stop)
+    write_i32(out, crc_at, crc)
+    batches.crc[row] = crc
+    batches.computed_crc[row] = crc
+
+
+@inlined
+def write_records(
+    out: Bytes,
+    at: int,
+    records: RecordBuffers,
+    bounds: Int64s,
+    batches: Batches,
+    batch: int,
+    sizes: Int64s,
+) -> None:
+    """The records of one batch, from `at` on."""
+    base = (batches.base_offset[batch], batches.base_timestamp[batch])
+    for row in range(bounds[batch], bounds[batch + 1]):
+        at = write_record(out, at, records, row, sizes[row], base)
+
+
 @kernel
-def write_v2(
+def write_payloads_v2(
     records: RecordBuffers,
     bounds: Int64s,
     batches: Batches,
@@ -151,34 +191,24 @@ def write_v2(
     starts: Int64s,
     out: Bytes,
 ) -> None:
-    """Write the records of each batch from its start on."""
+    """Write the records of each batch from its start on, to be compressed."""
     for batch in range(batches.position.size):
-        base = (batches.base_offset[batch], batches.base_timestamp[batch])
-        at = starts[batch]
-        for row in range(bounds[batch], bounds[batch + 1]):
-            at = write_record(out, at, records, row, sizes[row], base)
+        write_records(out, starts[batch], records, bounds, batches, batch, sizes)
+
+
+@kernel
+def write_v2(
+    records: RecordBuffers, bounds: Int64s, batches: Batches, sizes: Int64s, out: Bytes
+) -> None:
+    """Write each batch at its position, and seal it while its bytes are in the cache."""
+    for batch in range(batches.position.size):
+        at = batches.position[batch] + BATCH_OVERHEAD
+        write_records(out, at, records, bounds, batches, batch, sizes)
+        seal_batch(out, batches, batch)
 
 
 @kernel
 def seal_v2(out: Bytes, batches: Batches) -> None:
-    """Write the fixed part of each batch in front of its records, the CRC last."""
+    """Seal every batch."""
     for row in range(batches.position.size):
-        start = batches.position[row]
-        stop = start + batches.size[row]
-        at = write_i64(out, start, batches.base_offset[row])
-        at = write_i32(out, at, batches.size[row] - LOG_OVERHEAD)
-        at = write_i32(out, at, batches.partition_leader_epoch[row])
-        crc_at = write_i8(out, at, batches.magic[row])
-        covered = crc_at + 4
-        at = write_i16(out, covered, batches.attributes[row])
-        at = write_i32(out, at, batches.last_offset_delta[row])
-        at = write_i64(out, at, batches.base_timestamp[row])
-        at = write_i64(out, at, batches.max_timestamp[row])
-        at = write_i64(out, at, batches.producer_id[row])
-        at = write_i16(out, at, batches.producer_epoch[row])
-        at = write_i32(out, at, batches.base_sequence[row])
-        write_i32(out, at, batches.count[row])
-        crc = crc32c_inlined(out, covered, stop)
-        write_i32(out, crc_at, crc)
-        batches.crc[row] = crc
-        batches.computed_crc[row] = crc
+        seal_batch(out, batches, row)

@@ -4,8 +4,12 @@ from ottla.format.layout import BATCH_OVERHEAD, FRAME_SIZE, LOG_OVERHEAD, MESSAG
 from ottla.format.sentinels import INT32_MAX, NO_COUNT
 from ottla.kernels._jit import Bytes, i64, inlined, kernel
 from ottla.kernels.ints import read_i8, read_i16, read_i32, read_i64, read_u32, wrapping_add
+from ottla.kernels.memory import prefetch
 from ottla.kernels.status import END, MAGIC_UNKNOWN, OK, SIZE_TOO_LARGE, SIZE_TOO_SMALL, TABLE_FULL
 from ottla.kernels.tables import Batches
+
+# Each small batch says where the next begins, so the processor would wait for memory at each.
+_SMALL = 4096
 
 
 @inlined
@@ -99,5 +103,8 @@ def scan(
             view_v2(data, at, size, row, batches)
         else:
             view_legacy(data, at, row, batches)
+        if size < _SMALL:
+            for line in range(at, at + size, 64):
+                prefetch(data, line + _SMALL)
         at += size
     return batches.position.size, at, TABLE_FULL, 0

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 
@@ -110,15 +111,15 @@ class RecordBuffers(NamedTuple):
     offset: Int64s
     timestamp: Int64s
     index: Int64s  # type: ignore[assignment]
-    key_bounds: npt.NDArray[np.int32]
+    key_bounds: Int32s
     key_bytes: npt.NDArray[np.uint8]
     key_valid: npt.NDArray[np.uint8]
-    value_bounds: npt.NDArray[np.int32]
+    value_bounds: Int32s
     value_bytes: npt.NDArray[np.uint8]
     value_valid: npt.NDArray[np.uint8]
-    header_bounds: npt.NDArray[np.int32]
-    header_key_bounds: npt.NDArray[np.int32]
+    header_bounds: Int32s
+    header_key_bounds: Int32s
     header_key_bytes: npt.NDArray[np.uint8]
-    header_value_bounds: npt.NDArray[np.int32]
+    header_value_bounds: Int32s
     header_value_bytes: npt.NDArray[np.uint8]
     header_value_valid: npt.NDArray[np.uint8]

@@ -5,13 +5,11 @@ are written from front to back.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from ottla.kernels._jit import Bytes, i64, inlined
 from ottla.kernels.ints import swap_bytes
-from ottla.kernels.memory import WIDE, copy_wide, store_u64
-
-Int32s = npt.NDArray[np.int32]
+from ottla.kernels.memory import WIDE, bit_length, copy_wide, store_u64
+from ottla.kernels.tables import Int32s
 
 
 @inlined
@@ -22,16 +20,8 @@ def zigzag(value: int) -> np.uint64:
 
 @inlined
 def varint_size(value: int) -> int:
-    """How many bytes `write_varint` needs; most varints have one or two."""
-    raw = zigzag(value)
-    size = 1
-    if raw >= np.uint64(0x80):
-        size = 2
-        raw >>= np.uint64(14)
-        while raw > np.uint64(0):
-            raw >>= np.uint64(7)
-            size += 1
-    return size
+    """How many bytes `write_varint` needs: one for every seven bits, without a division."""
+    return (bit_length(zigzag(value) | np.uint64(1)) * 9 + 64) >> 6
 
 
 @inlined
