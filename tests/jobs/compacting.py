@@ -10,6 +10,8 @@ import pyarrow as pa
 from jobs.plain import publish_plainly
 from ottla.jobs.compact import Compaction, plan_first_pass, plan_second_pass
 from ottla.jobs.compact_learn import Found, learn_task, merge_bucket, write_survivors
+from ottla.jobs.compact_survey import Surveyed, survey_log
+from ottla.jobs.logs import Log
 from ottla.log.publish import Job, run_job
 from ottla.rules.cleaning import clean_window, learn_window, make_decoder
 from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
@@ -24,7 +26,7 @@ def compact_plainly(plan: Compaction) -> list[dict[str, Any]]:
     """The tasks of a compaction one after another; `plan` says what time it is."""
     assert plan.now is not None
     with run_job(plan.out, plan.name) as job:
-        surveyed = [plan.survey(log, plan.now) for log in plan.logs]
+        surveyed = [survey(plan, log) for log in plan.logs]
         first = plan_first_pass(plan, surveyed, SECRET)
         by_bucket = defaultdict(list)
         for task in first.tasks:
@@ -37,6 +39,13 @@ def compact_plainly(plan: Compaction) -> list[dict[str, Any]]:
                 collect(by_part, batch, "part")
         found = dict(found_in(job, rows) for rows in by_part.values())
         return publish_plainly(job, plan_second_pass(plan, job, surveyed, found, plan.now))
+
+
+def survey(plan: Compaction, log: Log) -> Surveyed:
+    assert plan.now is not None
+    assert log.name is not None
+    checkpoint = plan.checkpoints.get(log.name)
+    return survey_log(log, checkpoint, plan.now, plan.options, plan.selection.storage)
 
 
 def collect(rows: dict[int, list[pa.RecordBatch]], batch: pa.RecordBatch, column: str) -> None:

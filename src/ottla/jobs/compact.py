@@ -25,7 +25,6 @@ from ottla.jobs.compact_survey import (
     CompactOptions,
     Surveyed,
     read_cleaner_checkpoints,
-    survey_log,
     write_facts,
 )
 from ottla.jobs.logs import Bounds, Log
@@ -82,12 +81,6 @@ class Compaction:
             "checkpoints": sorted(self.checkpoints.items()),
             "now": self.now,
         }
-
-    def survey(self, log: Log, now: int) -> Surveyed:
-        """What a cleaner would do with one of the logs."""
-        assert log.name is not None
-        checkpoint = self.checkpoints.get(log.name)
-        return survey_log(log, checkpoint, now, self.options, self.selection.storage)
 
     def cleans(self, surveyed: Surveyed) -> bool:
         """Whether a log is cleaned, and not only copied."""

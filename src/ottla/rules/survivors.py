@@ -214,7 +214,7 @@ def unpack_offsets(data: bytes) -> Int64s:
     differences = np.frombuffer(data, dtype=f"<u{data[0]}", offset=9)
     offsets = np.empty(differences.size + 1, dtype=np.int64)
     offsets[0] = int.from_bytes(data[1:9], "little", signed=True)
-    np.cumsum(differences, out=offsets[1:])
+    np.cumsum(differences.astype(np.int64), out=offsets[1:])
     offsets[1:] += offsets[0]
     return offsets
 
