@@ -51,6 +51,7 @@ class Broker:
     properties: Path
     log_dir: Path
     port: int
+    jvm: tuple[str, ...] = _JVM
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -64,7 +65,7 @@ class Broker:
     def start(self) -> None:
         """Run, and return when the listener accepts connections."""
         assert self.process is None
-        self.process = run_in_background("kafka.Kafka", self.project, self.properties)
+        self.process = run_in_background("kafka.Kafka", self.project, self.properties, self.jvm)
         wait_for_port(self.port, self.process, self.server_log)
 
     def stop(self) -> None:
@@ -140,9 +141,11 @@ def start_zookeeper(directory: Path) -> tuple[subprocess.Popen[bytes], int]:
     return process, port
 
 
-def run_in_background(main_class: str, project: Path, properties: Path) -> subprocess.Popen[bytes]:
+def run_in_background(
+    main_class: str, project: Path, properties: Path, jvm: tuple[str, ...] = _JVM
+) -> subprocess.Popen[bytes]:
     """Start a server; what it prints goes beside its properties."""
-    command = [*java(main_class, class_path(project), *_JVM), str(properties)]
+    command = [*java(main_class, class_path(project), *jvm), str(properties)]
     with properties.with_suffix(".out").open("ab") as output:
         return subprocess.Popen(command, stdout=output, stderr=output)
 
