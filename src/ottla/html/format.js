@@ -10,6 +10,7 @@ function bytesText(size) {
   while (left >= 999.5 && unit < UNITS.length - 1) { left /= 1000; unit += 1; }
   return `${sign}${unit === 0 || left >= 99.95 ? left.toFixed(0) : left.toFixed(1)} ${UNITS[unit]}`;
 }
+const manyText = (count, name) => `${countText(count)} ${name}${count === 1 ? "" : "s"}`;
 const countText = (count) => count === null || count === undefined ? NONE : count.toLocaleString("en");
 const shareText = (share) => share === null || share === undefined ? NONE : `${(100 * share).toFixed(1)} %`;
 const levelText = (row) => row.level === null ? row.codec : row.level === -1 ? `${row.codec} default` : `${row.codec} ${row.level}`;
@@ -34,5 +35,6 @@ function durationText(ms) {
 function mixText(parts) {
   const entries = Object.entries(parts).sort((a, b) => b[1] - a[1]);
   const total = entries.reduce((sum, [, size]) => sum + size, 0) || 1;
-  return entries.map(([name, size]) => entries.length === 1 ? name : `${name} ${Math.round((100 * size) / total)} %`).join(", ") || NONE;
+  const shown = entries.filter(([, size]) => size / total >= 0.005);
+  return shown.map(([name, size]) => shown.length === 1 ? name : `${name} ${Math.round((100 * size) / total)}\u00a0%`).join(", ") || NONE;
 }

@@ -20,7 +20,7 @@ function drawTop() {
       tile(countText(REPORT.records), "records", REPORT.records),
       tile(countText(REPORT.topics), `topics, ${countText(REPORT.partitions)} partitions`, REPORT.topics),
       tile(countText(REPORT.errors), "kinds of errors found", REPORT.errors, REPORT.errors ? "bad" : "good"),
-      tile(countText(REPORT.openTransactions), "open transactions", REPORT.openTransactions, REPORT.openTransactions ? "hold" : "good"),
+      tile(countText(REPORT.openTransactions), REPORT.openTransactions === 1 ? "open transaction" : "open transactions", REPORT.openTransactions, REPORT.openTransactions ? "hold" : "good"),
       best.length ? tile(moneyText(saved), "a month less, at most", saved, "good") : null));
 }
 
@@ -36,8 +36,8 @@ function drawContents() {
     { name: "records", title: "Records", text: countText },
     { name: "firstTimestamp", title: "From", text: timeText },
     { name: "lastTimestamp", title: "To", text: timeText },
-    { name: "formats", title: "Formats", node: (row) => mixText(row.formats) },
-    { name: "codecs", title: "Codecs", node: (row) => mixText(row.codecs) },
+    { name: "formats", title: "Formats", wrap: true, node: (row) => mixText(row.formats) },
+    { name: "codecs", title: "Codecs", wrap: true, node: (row) => mixText(row.codecs) },
     { name: "producers", title: "Producers", text: countText },
   ], byType("topic").sort((a, b) => b.bytes - a.bytes))));
   const times = byType("timeline");
@@ -46,7 +46,7 @@ function drawContents() {
 }
 
 function drawDistributions(home) {
-  const measures = [["batchBytes", "Size of batches", bytesText], ["batchRecords", "Records in a batch", countText], ["recordBytes", "Size of records", bytesText], ["latenessMs", "Behind the newest record before it", durationText]];
+  const measures = [["batchBytes", "Size of batches", bytesText], ["batchRecords", "Records in a batch", countText], ["recordBytes", "Size of records", bytesText], ["latenessMs", "Lateness of records", durationText]];
   const grid = make("div", { class: "grid" });
   const producers = make("div");
   const draw = () => {
@@ -83,7 +83,7 @@ function drawHealth() {
   const findings = byType("finding"), open = byType("openTransaction");
   const bad = findings.filter((row) => row.severity === "error").length;
   home.append(make("h2", {}, "Health"), commandLine(REPORT.commands.health));
-  home.append(make("p", {}, bad || open.length ? `${bad} kinds of errors and ${open.length} open transactions; each is marked where it is.` : "Every batch, record and index is as it should be."));
+  home.append(make("p", {}, bad || open.length ? `${manyText(bad, "kind")} of errors and ${manyText(open.length, "open transaction")}; each is marked where it is.` : "Every batch, record and index is as it should be."));
   drawMap(home, findings, open);
   if (findings.length) home.append(card("What was found", makeTable("findings", [
     { name: "severity", title: "", node: (row) => make("span", { class: `chip ${row.severity}` }, row.severity) },

@@ -34,10 +34,14 @@ function timelinePlot(rows, width) {
   });
 }
 function distributionPlot(rows, width, text) {
-  const bins = rows.map((row) => ({ ...row, label: row.from === 0 ? "0" : text(row.from) }));
+  const label = (from) => from === 0 ? "0" : text(from);
+  const bins = rows.map((row) => ({ ...row, label: label(row.from) }));
+  // Empty bins between have their place, too.
+  const floors = [];
+  for (let from = rows[0].from; from <= rows[rows.length - 1].from; from = from ? 2 * from : 1) floors.push(from);
   return Plot.plot({
-    width, height: 170, marginLeft: 52, marginBottom: bins.length > 5 ? 44 : 24, style: STYLE,
-    x: { label: null, domain: bins.map((bin) => bin.label), tickRotate: bins.length > 5 ? -40 : 0 },
+    width, height: 170, marginLeft: 52, marginBottom: floors.length > 5 ? 48 : 24, style: STYLE,
+    x: { label: null, domain: floors.map(label), tickRotate: floors.length > 5 ? -40 : 0, tickFormat: (name, index) => index % Math.ceil(floors.length / 8) ? "" : name, tickSize: floors.length > 8 ? 0 : 6 },
     y: { label: null, grid: true, ticks: 4, tickFormat: "~s" },
     marks: [Plot.barY(bins, { x: "label", y: "count", fill: "var(--accent)", tip: width > 500, title: (bin) => `${text(bin.from)} to below ${text(bin.to)}: ${countText(bin.count)}` }), Plot.ruleY([0])],
   });
@@ -61,7 +65,7 @@ function whatIfPlot(rows, current, width) {
   const name = levelText;
   const narrow = width < 520;
   return Plot.plot({
-    width, height: 56 + 26 * rows.length, marginLeft: narrow ? 82 : 110, marginRight: 24, marginTop: 20, marginBottom: 34, style: STYLE,
+    width, height: 56 + 26 * rows.length, marginLeft: narrow ? 96 : 110, marginRight: 24, marginTop: 20, marginBottom: 34, style: STYLE,
     x: { axis: "bottom", label: null, grid: true, zero: true, tickFormat: bytesText, ticks: narrow ? 3 : 7, nice: true },
     y: { label: null, domain: rows.map(name), tickSize: 0 },
     marks: [

@@ -9,7 +9,7 @@ function make(tag, attributes, ...children) {
 const commandLine = (text) => make("p", { class: "command" }, "To see it yourself:", make("code", {}, text));
 const card = (title, ...children) => make("div", { class: "card" }, title ? make("h3", {}, title) : null, ...children);
 
-// A column is {name, title, text?, node?, value?, wide?}: how a row's value is found, shown and sorted.
+// A column is {name, title, text?, node?, value?, wide?, wrap?}: how a row's value is found, shown and sorted.
 function makeTable(id, columns, rows) {
   const body = make("tbody");
   const heads = columns.map((column) => {
@@ -23,7 +23,7 @@ function makeTable(id, columns, rows) {
       const value = valueOf(column, row);
       const shown = column.node ? column.node(row) : column.text ? column.text(value) : value ?? NONE;
       const exact = typeof value === "number" ? String(value) : null;
-      return make("td", { "data-name": column.name, "data-value": value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : value, title: column.text ? exact : null, class: column.wide ? "wide" : column.text ? "number" : null }, shown);
+      return make("td", { "data-name": column.name, "data-value": value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : value, title: column.text ? exact : null, class: column.wide ? "wide" : column.wrap ? "wrap" : column.text ? "number" : null }, shown);
     }))));
   }
   function sortBy(column, head) {
