@@ -10,6 +10,7 @@ import numpy as np
 
 from ottla.batch.attributes import codec_ids, timestamp_types
 from ottla.batch.encode import Encoded, encode, encode_empty, refuse
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.records import take_records
 from ottla.batch.rows import frozen
@@ -25,7 +26,7 @@ from ottla.format.attributes import (
 )
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import NO_TIMESTAMP
-from ottla.kernels.records_v2_write import measure_v2, seal_v2, write_v2
+from ottla.kernels.records_v2_write import measure_v2, seal_v2, write_payloads_v2, write_v2
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import PADDING, Bytes
 
@@ -61,20 +62,19 @@ def rebuild(remains: Remains) -> Encoded:
     append_time = table.attributes & LOG_APPEND_TIME != 0
     table.max_timestamp[append_time] = remains.batches.max_timestamp[append_time]
     out = _write(records, bounds, table, sizes)
-    seal_v2(out, table)
     return Encoded(out[: out.size - PADDING], table)
 
 
 def _write(records: RecordBuffers, bounds: Int64s, table: Batches, sizes: Int64s) -> Bytes:
-    """The records, compressed or not, with room for what goes in front; fills positions."""
+    """The batches, compressed or not; fills positions."""
     codecs = codec_ids(table).tolist()
     table.position[:] = np.cumsum(table.size) - table.size
-    out = np.empty(int(table.size.sum()) + PADDING, dtype=np.uint8)
-    starts = table.position + BATCH_OVERHEAD
-    write_v2(records, bounds, table, sizes, starts, out)
+    out = allocate_from_pool(int(table.size.sum()) + PADDING)
     if not any(codecs):
+        write_v2(records, bounds, table, sizes, out)
         return out
-    ends = table.position + table.size
+    starts, ends = table.position + BATCH_OVERHEAD, table.position + table.size
+    write_payloads_v2(records, bounds, table, sizes, starts, out)
     view = out.data
     payloads = [
         compress(codec, CURRENT_MAGIC, view[start:end], level=resolve_level(codec, None))
@@ -84,10 +84,11 @@ def _write(records: RecordBuffers, bounds: Int64s, table: Batches, sizes: Int64s
     ]
     table.size[:] = [BATCH_OVERHEAD + len(payload) for payload in payloads]
     table.position[:] = np.cumsum(table.size) - table.size
-    packed = np.empty(int(table.size.sum()) + PADDING, dtype=np.uint8)
+    packed = allocate_from_pool(int(table.size.sum()) + PADDING)
     into = packed.data
     for start, payload in zip((table.position + BATCH_OVERHEAD).tolist(), payloads, strict=True):
         into[start : start + len(payload)] = payload
+    seal_v2(packed, table)
     return packed
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ottla.batch.decode import Chunk, Decoder
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.rows import pack_rows
 from ottla.kernels.compaction import Bools, Bounds, take_bytes
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
@@ -156,7 +157,7 @@ def _pack(valid: Bools) -> Bytes:
 def _take_field(bounds: Bounds, data: Bytes, rows: Int64s) -> tuple[Bounds, Bytes]:
     size = int((bounds[rows + 1].astype(np.int64) - bounds[rows]).sum())
     out_bounds = np.empty(rows.size + 1, dtype=np.int32)
-    out = np.empty(size + PADDING, dtype=np.uint8)
+    out = allocate_from_pool(size + PADDING)
     take_bytes(bounds, data, rows, out_bounds, out)
     return out_bounds, out
 

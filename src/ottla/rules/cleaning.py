@@ -22,7 +22,7 @@ from ottla.kernels.append import mark_other_magic
 from ottla.kernels.compaction import assemble
 from ottla.kernels.producers import Markers
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
-from ottla.region import PADDING, Region
+from ottla.region import PADDING, Region, padded
 from ottla.rules.compaction import Cleaner, Judged, KeyOffsets, Outcome, learn
 from ottla.rules.transactions import Entries
 
@@ -108,7 +108,9 @@ def _write(
     emptied = [
         rebuild_empty(batches, row) for row in np.flatnonzero(outcome == Outcome.EMPTIED).tolist()
     ]
-    made = np.concatenate([rebuilt.data, np.frombuffer(b"".join(emptied), dtype=np.uint8)])
+    if not emptied and not (outcome == Outcome.COPIED).any():
+        return rebuilt.data.tobytes()
+    made = np.concatenate([rebuilt.data, padded(b"".join(emptied))])
     starts = batches.position - region.position
     sizes = np.where(outcome == Outcome.DROPPED, 0, batches.size)
     starts[outcome == Outcome.REBUILT] = rebuilt.batches.position
