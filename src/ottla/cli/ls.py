@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from ottla.cli.flags import add_partitions
 from ottla.cli.job import selection_of
@@ -23,6 +23,11 @@ from ottla.log.summary import Summary, combine, problems_beside, strangers, summ
 
 Row = dict[str, Any]
 
+_EXAMPLE: Final = """example:
+  ottla demo --out demo-out
+  ottla ls demo-out/kafka-logs
+  ottla ls demo-out/kafka-logs --topic orders --partition 0 --segments"""
+
 _COLUMNS = (
     "PARTITION",
     "SEGMENTS",
@@ -38,7 +43,13 @@ _COLUMNS = (
 
 def add_parser(subparsers: Any, summary: str) -> None:
     """Add the command to `ottla`."""
-    parser = subparsers.add_parser("ls", help=summary, description=summary)
+    parser = subparsers.add_parser(
+        "ls",
+        help=summary,
+        description=summary,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "paths",
         nargs="+",
