@@ -229,3 +229,13 @@ def test_a_wrapper_around_messages_of_two_magics_is_copied_or_becomes_one() -> N
         done = run(mixed, wanted).data
         rows = rows_of(done, "offset", "timestamp", "key")
         assert rows == [(10, -1, b"a"), (11, 50, b"b")]
+
+
+@pytest.mark.parametrize(("source", "target"), [(0, 2), (1, 2), (2, 1), (1, 0)])
+def test_compressed_neighbours_stay_batches_of_their_own(source: int, target: int) -> None:
+    data = log(source, Codec.GZIP)
+    wanted = Conversion(magic=target, codec=Codec.LZ4, allowed=ALL_LOSSES)
+    found = [
+        (line["baseOffset"], line["lastOffset"]) for line in lines(run(data, wanted).data, "batch")
+    ]
+    assert found == [(10, 13), (20, 20)]

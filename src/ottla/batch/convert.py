@@ -9,6 +9,7 @@ batches that should be read, since without markers aborted ones look like the ot
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from ottla.batch.attributes import (
     timestamp_types,
 )
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
-from ottla.batch.encode import encode, encode_batches, split
+from ottla.batch.encode import encode_batches, split
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.rebuild import header_of
 from ottla.batch.records import Reused, decode_whole, take_records
@@ -154,47 +155,42 @@ def _write(
     records: RecordBuffers,
     conversion: Conversion,
 ) -> Iterator[bytes | memoryview]:
-    """Batch by batch, but messages without a wrapper in runs."""
+    """What is as wanted is copied; of the rest, neighbours that can be are encoded at once."""
     first = np.cumsum(rows) - rows
-    kinds = timestamp_types(batches)
     plain = (batches.magic < CURRENT_MAGIC) & (codec_ids(batches) == Codec.NONE) & ~same
-    at = 0
-    while at < rows.size:
-        stop = at + 1
+    # Only batches that stay of magic 2 have headers of their own to keep.
+    alike = ~same & ~dropped & ~plain & (np.minimum(magic, batches.magic) < CURRENT_MAGIC)
+    begins = np.flatnonzero(~_follows(batches, codec, plain, alike))
+    for at, stop in pairwise([*begins.tolist(), rows.size]):
         if same[at]:
             begin = int(batches.position[at]) - region.position
             yield region.data[begin : begin + int(batches.size[at])].data
         elif not dropped[at]:
-            if plain[at]:
-                stop = _end_of_run(batches, kinds, plain, at)
-            its = np.arange(first[at], first[stop - 1] + rows[stop - 1])
             new = _new_batch(batches, at, int(magic[at]), int(codec[at]), conversion)
-            left = take_records(records, its)
+            left = take_records(records, np.arange(first[at], first[stop - 1] + rows[stop - 1]))
             if int(magic[at]) < CURRENT_MAGIC:
                 left = _without_headers(left)
-            yield _encode_run(left, new, conversion) if plain[at] else encode(left, new)
-        at = stop
+            bounds = np.append(0, np.cumsum(rows[at:stop]))
+            if plain[at]:
+                bounds = split(left, new, conversion.batch_bytes)
+            yield encode_batches(left, bounds, new).data.data
 
 
-def _end_of_run(batches: Batches, kinds: Int64s, plain: Bools, first: int) -> int:
-    """Messages that can be in one batch: append time is one for all of a batch."""
-    append_time = kinds[first] == TimestampType.LOG_APPEND_TIME
-    stop = first + 1
-    while (
-        stop < plain.size
-        and plain[stop]
-        and batches.magic[stop] == batches.magic[first]
-        and kinds[stop] == kinds[first]
-        and not (append_time and batches.max_timestamp[stop] != batches.max_timestamp[first])
-        and batches.last_offset[stop] > batches.last_offset[stop - 1]
-    ):
-        stop += 1
-    return stop
+def _follows(batches: Batches, codec: Int64s, plain: Bools, alike: Bools) -> Bools:
+    """Which batches get the same header as the one before: append time is one for all of them."""
+    kinds = timestamp_types(batches)
+    own_time = kinds == TimestampType.LOG_APPEND_TIME
 
+    def as_before(column: Int64s) -> Bools:
+        equal: Bools = column[1:] == column[:-1]
+        return equal
 
-def _encode_run(records: RecordBuffers, new: NewBatch, conversion: Conversion) -> bytes:
-    bounds = split(records, new, conversion.batch_bytes)
-    return encode_batches(records, bounds, replace(new, base_offset=None)).data.tobytes()
+    follows = np.zeros(plain.size, dtype=np.bool_)
+    follows[1:] = (plain[1:] & plain[:-1]) | (alike[1:] & alike[:-1])
+    follows[1:] &= as_before(batches.magic) & as_before(codec) & as_before(kinds)
+    follows[1:] &= ~own_time[1:] | as_before(batches.max_timestamp)
+    follows[1:] &= np.diff(batches.last_offset) > 0
+    return follows
 
 
 def _new_batch(
