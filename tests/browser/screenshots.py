@@ -1,4 +1,7 @@
-"""Draw the page of the demo's logs for the documents: `python tests/browser/screenshots.py`."""
+"""Draw the page of the demo's logs for the documents: `python tests/browser/screenshots.py`.
+
+The pictures in the repository went through `pngquant 200` afterwards.
+"""
 
 import base64
 import os

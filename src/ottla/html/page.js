@@ -174,7 +174,7 @@ function drawSummary(home, rows) {
 
 function drawOverheads(home) {
   const rows = byType("overhead").map((row) => ({ ...row, format: `v${row.magic}` }));
-  if (rows.length) home.append(card("What formats take beside keys, values and headers", make("p", { class: "soft" }, "Uncompressed. v0 and v1 hold nothing of transactions that were aborted or never ended, so their figure can be too small there, even below nothing."), makeTable("overheads", [
+  if (rows.length) home.append(card("What formats take beside keys, values and headers", make("p", { class: "soft" }, "Uncompressed. Topics with transactions are shown in v2 alone: older formats have no place for them."), makeTable("overheads", [
     { name: "topic", title: "Topic" },
     { name: "format", title: "Format" },
     { name: "records", title: "Records", text: countText },

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.logs import Log
@@ -230,7 +231,8 @@ def what_if_row(
 def overhead_rows(rows: Sequence[Row]) -> Iterator[Row]:
     """What each format takes beside keys, values and headers when nothing is compressed.
 
-    In the largest batches, where magic 2 shares its 61 bytes among most records.
+    In the largest batches, where magic 2 shares its 61 bytes among most records. Older formats
+    lack the records of aborted and open transactions, so topics with any are compared with none.
     """
     topics = {row["topic"]: row for row in rows if row["type"] == "topic"}
     for row in rows:
@@ -238,6 +240,8 @@ def overhead_rows(rows: Sequence[Row]) -> Iterator[Row]:
         if not plain or row["batchBytes"] != max(BATCH_SIZES):
             continue
         topic = topics[row["topic"]]
+        if topic["transactionalBytes"] and row["magic"] < CURRENT_MAGIC:
+            continue
         beside = (row["bytes"] - topic["recordBytes"]) / max(1, topic["records"])
         yield {
             "type": "overhead",
