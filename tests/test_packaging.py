@@ -1,4 +1,4 @@
-"""The wheel is complete: built, installed where nothing else is, and started."""
+"""Wheel and sdist are complete: built, installed where nothing else is, and started."""
 
 import subprocess
 import sys
@@ -13,9 +13,11 @@ import builders
 ROOT = Path(__file__).parent.parent
 
 
-def run(*command: object) -> str:
+def run(*command: object, folder: Path | None = None) -> str:
     words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, check=False, timeout=1200
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -44,3 +46,29 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
     segment = tmp_path / "00000000000000000000.log"
     segment.write_bytes(b"".join(builders.batch(codec=codec) for codec in range(5)))
     assert run(ottla, "dump", "--format", "jsonl", segment).count('"type":') == 11
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv/bin/python"
+    run(python, "-m", "pip", "install", "--quiet", "hatchling")
+    run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, folder=ROOT)
+    return next(folder.glob("*.tar.gz"))
+
+
+@pytest.mark.newcomer
+@pytest.mark.parametrize("built", ["wheel", "sdist"])
+def test_the_demo_runs_where_only_the_package_is_installed(
+    built: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    package = request.getfixturevalue(built)
+    venv.create(tmp_path / "venv", with_pip=True)
+    python, ottla = tmp_path / "venv/bin/python", tmp_path / "venv/bin/ottla"
+    constraints = ROOT / "constraints.txt"
+    run(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, f"{package}[spark]")
+    shown = run(ottla, "demo", "--out", "demo-out", folder=tmp_path)
+    assert "Traceback" not in shown
+    left = {path.name for path in (tmp_path / "demo-out").iterdir()}
+    assert {"kafka-logs", "salvaged", "parquet", "report.html"} <= left

@@ -1,6 +1,7 @@
 """The examples of `--help` run as they are printed."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,10 @@ import pytest
 
 import builders
 from builders import Row
+from cli.command import run
+from golden import GOLDEN
 from ottla.cli import COMMANDS, GROUPS, dump, inspect, main
+from ottla.jobs.demo import make_logs
 
 
 def examples(text: str) -> list[str]:
@@ -35,6 +39,38 @@ def test_an_example_runs(tmp_path: Path, command: str) -> None:
     assert done.stderr == b""
     # The one that looks for errors finds none.
     assert (done.returncode, done.stdout == b"") == ((1, True) if "grep" in command else (0, False))
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A folder with what `ottla demo --out demo-out` leaves, and a broker's `kafka-logs`."""
+    make_logs(str(tmp_path / "demo-out" / "kafka-logs"))
+    shutil.copytree(GOLDEN / "kafka-4.3", tmp_path / "kafka-logs")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["ls", "transactions", "append", "groups", "topics"])
+def test_the_examples_of_a_command_in_one_process_run(
+    logs: Path, command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(logs)
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    lines = examples(capsys.readouterr().out.replace("\\\n", " "))
+    shown = [line.split() for line in lines if line != "ottla demo --out demo-out"]
+    assert shown
+    for words in shown:
+        # One transaction of the demo hangs.
+        ran = run(*words[1 : words.index(">") if ">" in words else None])
+        assert ran.status == int(command == "transactions"), words
+        assert ran.out
+
+
+def test_the_help_of_every_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert f"ottla {command} " in capsys.readouterr().out.partition("example")[2], command
 
 
 def test_every_command_is_in_one_group_of_the_overview() -> None:

@@ -28,6 +28,11 @@ from ottla.storage import open_file, read_bytes
 
 Row = dict[str, Any]
 
+_EXAMPLE: Final = """example:
+  ottla demo --out demo-out
+  ottla append demo-out/kafka-logs/users-0/00000000000000000000.log \\
+      --to demo-out/kafka-logs/orders-0 --dry-run"""
+
 _COMPRESSION_TYPES: Final = {
     "producer": None,
     "uncompressed": Codec.NONE,
@@ -46,7 +51,13 @@ _INT64_MAX: Final = 2**63 - 1
 def add_parser(subparsers: Any, summary: str) -> None:
     """Add the command to `ottla`; settings have the names of Kafka's topic configuration."""
     defaults = AppendPolicy()
-    parser = subparsers.add_parser("append", help=summary, description=summary)
+    parser = subparsers.add_parser(
+        "append",
+        help=summary,
+        description=summary,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("segments", nargs="+", metavar="SEGMENT", help="batches to append")
     parser.add_argument(
         "--to", required=True, metavar="PARTITION_DIR", help="the partition to append to"

@@ -3,7 +3,7 @@
 import argparse
 import csv
 import sys
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.compute as pc
 
@@ -19,16 +19,28 @@ from ottla.cli.output import (
 from ottla.errors import OptionError
 from ottla.internal.views import VIEWS
 from ottla.jobs.internal_topics import Contents, find_internal_topic, read_current
+from ottla.jobs.missing import no_topic
 from ottla.jobs.positions import find_log_end
 from ottla.log.partition import find_partitions
 from ottla.object_store import DEFAULT_OPTIONS
 
 Row = dict[str, Any]
 
+_EXAMPLE: Final = """example:
+  ottla groups kafka-logs
+  ottla groups kafka-logs --reset-offsets > offsets.csv
+  ottla groups kafka-logs --state"""
+
 
 def add_parser(subparsers: Any, summary: str) -> None:
     """Add the command to `ottla`."""
-    parser = subparsers.add_parser("groups", help=summary, description=summary)
+    parser = subparsers.add_parser(
+        "groups",
+        help=summary,
+        description=summary,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "paths",
         nargs="+",
@@ -58,6 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     topic = find_internal_topic(arguments.paths, view.topic)
     contents = read_current(topic, view)
     rows = contents.rows.to_pylist()
+    if arguments.topic:
+        there = {row["topic"] for row in rows if row["topic"]}
+        require_topics(arguments.topic, there, arguments.paths)
     chosen = [row for row in rows if not row["error"] and _is_wanted(row, arguments)]
     if arguments.state:
         _print_states(chosen, arguments.format)
@@ -67,6 +82,12 @@ def run(arguments: argparse.Namespace) -> int:
         _print_offsets(_with_lag(chosen, arguments.paths), arguments.format)
     flush()
     return report_problems(view.topic, contents, quiet=arguments.quiet)
+
+
+def require_topics(named: list[str], there: set[str], paths: list[str]) -> None:
+    """Refuse topics that are not there, and name those that may be meant."""
+    if missing := set(named) - there:
+        raise no_topic(missing, there, paths)
 
 
 def report_problems(topic: str, contents: Contents, *, quiet: bool) -> int:

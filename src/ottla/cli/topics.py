@@ -3,19 +3,29 @@
 import argparse
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
-from ottla.cli.groups import report_problems
+from ottla.cli.groups import report_problems, require_topics
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.internal.views import VIEWS
 from ottla.jobs.internal_topics import find_internal_topic, read_current
 
 Row = dict[str, Any]
 
+_EXAMPLE: Final = """example:
+  ottla topics kafka-logs
+  ottla topics kafka-logs --format jsonl"""
+
 
 def add_parser(subparsers: Any, summary: str) -> None:
     """Add the command to `ottla`."""
-    parser = subparsers.add_parser("topics", help=summary, description=summary)
+    parser = subparsers.add_parser(
+        "topics",
+        help=summary,
+        description=summary,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "paths",
         nargs="+",
@@ -34,11 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
     contents = read_current(topic, VIEWS["topics"])
     configs = _configs(read_current(topic, VIEWS["configs"]).rows.to_pylist())
     partitions = [row for row in contents.rows.to_pylist() if not row["error"]]
-    topics = [
-        one
-        for one in _topics(partitions, configs)
-        if not arguments.topic or one["topic"] in arguments.topic
-    ]
+    topics = list(_topics(partitions, configs))
+    if arguments.topic:
+        require_topics(arguments.topic, {one["topic"] for one in topics}, arguments.paths)
+        topics = [one for one in topics if one["topic"] in arguments.topic]
     if arguments.format is Format.JSONL:
         for one in topics:
             write(json_line(one))

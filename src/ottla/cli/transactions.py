@@ -27,12 +27,23 @@ from ottla.storage import read_bytes
 
 Row = dict[str, Any]
 
+_EXAMPLE: Final = """example:
+  ottla demo --out demo-out
+  ottla transactions demo-out/kafka-logs --topic orders
+  ottla transactions demo-out/kafka-logs --topic orders --from @2025-10-09T08:57:00Z --completed"""
+
 DEFAULT_TIMEOUT_MS: Final = 900_000  # transaction.max.timeout.ms of a broker
 
 
 def add_parser(subparsers: Any, summary: str) -> None:
     """Add the command to `ottla`."""
-    parser = subparsers.add_parser("transactions", help=summary, description=summary)
+    parser = subparsers.add_parser(
+        "transactions",
+        help=summary,
+        description=summary,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "paths",
         nargs="+",

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 _ERRORS: Final = pa.schema([pa.field("error", pa.binary(), nullable=False)])
 # To try again does not help against these.
-_FINAL_ERRORS: Final = (
+FINAL_ERRORS: Final = (
     CorruptLogError,
     DataLossError,
     FileNotFoundError,
@@ -77,15 +77,22 @@ def run_output_job(spark: SparkSession, plan: OutputJob, *, quiet: bool = False)
     with run_job(plan.out, name, plan.storage) as job:
         if is_published(job):
             return read_account(job)
-        finished = stage(spark, job, plan.parts, plan.stage, title=plan.title, quiet=quiet)
-        closing = plan.closing(finished)
-        finished |= stage(spark, job, closing, plan.close, title="side files", quiet=quiet)
-        chosen = [finished[key] for key in (*plan.parts, *closing)]
-        rows = combine_accounts(part.account for part in chosen)
-        write_account(job, rows, plan.options)
-        commit(job, [file for part in chosen for file in part.files], rows)
-        publish(job)
-        return rows
+        return stage_and_publish(spark, job, plan, quiet=quiet)
+
+
+def stage_and_publish(
+    spark: SparkSession, job: Job, plan: OutputJob, *, quiet: bool = False
+) -> list[Row]:
+    """Run a job that is locked and not done yet."""
+    finished = stage(spark, job, plan.parts, plan.stage, title=plan.title, quiet=quiet)
+    closing = plan.closing(finished)
+    finished |= stage(spark, job, closing, plan.close, title="side files", quiet=quiet)
+    chosen = [finished[key] for key in (*plan.parts, *closing)]
+    rows = combine_accounts(part.account for part in chosen)
+    write_account(job, rows, plan.options)
+    commit(job, [file for part in chosen for file in part.files], rows)
+    publish(job)
+    return rows
 
 
 def stage(
@@ -125,11 +132,12 @@ class _Stage:
             finished = self.work(self.job, part)
             finished.account["seconds"] = round(time.perf_counter() - began, 3)
             mark_finished(self.job, key, finished)
-        except _FINAL_ERRORS as error:
+        except FINAL_ERRORS as error:
             yield _error_row(error)
         except OSError as error:
             if error.errno not in _DISK_ERRORS:
                 raise
+            error.filename = error.filename or self.job.folder  # a full disk has no name
             yield _error_row(error)
 
 
