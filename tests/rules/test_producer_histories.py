@@ -43,6 +43,8 @@ class Histories(RuleBasedStateMachine):
         super().__init__()
         self.naive = Broker()
         self.state = empty_state(capacity=1)
+        self.log: list[bytes] = []
+        self.snapshots = [(0, to_snapshot(self.state))]
         self.now = 0
 
     @rule(
@@ -90,6 +92,7 @@ class Histories(RuleBasedStateMachine):
         )
         _, batches, markers = tables(batch)
         found = answer(append(self.state, batches, markers, Origin.CLIENT))
+        self.log += [batch] if found == "ok" else []
         assert found == self.naive.produce(
             producer_id, epoch, sequence, count, transactional, self.now
         )
@@ -113,12 +116,27 @@ class Histories(RuleBasedStateMachine):
         )
         _, batches, markers = tables(batch)
         found = answer(append(self.state, batches, markers, Origin.COORDINATOR))
+        self.log += [batch] if found == "ok" else []
         assert found == self.naive.finish(producer_id, epoch, coordinator_epoch, self.now)
 
     @rule()
     def restart(self) -> None:
-        self.state = from_snapshot(to_snapshot(self.state))
+        self.snapshots.append((len(self.log), to_snapshot(self.state)))
+        self.state = from_snapshot(self.snapshots[-1][1])
         self.naive.restart()
+
+    @rule(lost=st.integers(1, 8))
+    def crash(self, lost: int) -> None:
+        """The end of the log is gone: the newest snapshot that is left, then the batches after."""
+        kept = max(0, len(self.log) - lost)
+        self.log = self.log[:kept]
+        self.snapshots = [each for each in self.snapshots if each[0] <= kept]
+        start, entries = self.snapshots[-1]
+        self.state = from_snapshot(entries)
+        if start < kept:
+            _, batches, markers = tables(self.log[start:])
+            assert answer(append(self.state, batches, markers, Origin.REPLICATION)) == "ok"
+        self.naive.crash(kept)
 
     @rule(after=st.integers(10, 200))
     def expire(self, after: int) -> None:
