@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from builders import Row, batch
@@ -12,7 +13,9 @@ from golden import GOLDEN
 from internal.streams import commit_key, commit_value
 from internal.test_metadata import ID_A, ID_B, config, framed, ids, partition, topic
 from ottla.cli import groups, topics
-from ottla.errors import OptionError
+from ottla.errors import CorruptLogError, OptionError
+from ottla.jobs.internal_topics import find_internal_topic, read_partition
+from ottla.log.segment import Mode
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 COMMANDS = {"groups": groups, "topics": topics}
@@ -199,3 +202,21 @@ def test_topic_ids_of_a_real_cluster_are_those_beside_the_logs(
             beside[name, int(number)] = path.read_text().split("topic_id: ")[1].strip()
     assert found.items() >= beside.items()
     assert len(beside) > 20
+
+
+@pytest.mark.parametrize("mode", [Mode.FAILFAST, Mode.PERMISSIVE, Mode.DROPMALFORMED])
+def test_a_log_that_shrinks_under_a_view_is_told(log_dir: Path, mode: Mode) -> None:
+    (found,) = find_internal_topic([str(log_dir)], "__consumer_offsets").partitions
+    path = log_dir / "__consumer_offsets-3" / "00000000000000000000.log"
+    whole = path.read_bytes()
+    first = batch([Row(0, key=commit_key("g", "t", 0), value=commit_value(5, "here"))])
+    path.write_bytes(whole[: len(first)])  # at the end of a batch, so that nothing else tells
+    reading = read_partition(found, mode=mode)
+    if mode is Mode.FAILFAST:
+        with pytest.raises(CorruptLogError, match="shrank after it was listed"):
+            list(reading)
+        return
+    rows = pa.Table.from_batches(list(reading)).to_pylist()
+    told = [row["_corrupt"] for row in rows if row.get("_corrupt")]
+    assert len(told) == int(mode is Mode.PERMISSIVE)
+    assert [row["offset"] for row in rows if not row.get("_corrupt")] == [0]

@@ -17,11 +17,11 @@ from ottla.jobs.read import MAX_TIMESTAMP
 from ottla.kernels import gather
 from ottla.log.names import FileName, FileState, Kind
 from ottla.log.partition import Partition, find_partitions
-from ottla.log.segment import Mode, read_records
+from ottla.log.segment import Mode, corrupt_rows, read_records
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.options.offsets import parse_subscribe
 from ottla.options.read import ReadOptions
-from ottla.storage import Entry, open_file
+from ottla.storage import Entry, list_files, open_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +171,26 @@ def _read_file(
     wanted = wanted_flags(RECORD_COLUMNS) | gather.CONTROL
     with open_file(entry, storage) as file:
         yield from read_records(file, RECORD_COLUMNS, wanted, mode, max_batch_bytes)
+    cut = _find_cut(entry, storage)
+    if cut is not None and mode is Mode.FAILFAST:
+        raise CorruptLogError(cut)
+    if cut is not None and mode is Mode.PERMISSIVE:
+        yield corrupt_rows([cut], RECORD_COLUMNS)
+
+
+def _find_cut(entry: Entry, storage: StorageOptions) -> Violation | None:
+    """A broker that truncates a log takes records away that the listing promised."""
+    try:
+        (now,) = list_files(entry.path, storage)
+    except FileNotFoundError:
+        return None  # deleted after it was read
+    if now.size >= entry.size:
+        return None
+    return Violation(
+        Rule.SLICE_COMPLETE,
+        "the file shrank after it was listed",
+        entry.path,
+        now.size,
+        found=f"{now.size} bytes",
+        expected=f"{entry.size} bytes",
+    )

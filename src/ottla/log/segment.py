@@ -215,7 +215,7 @@ def read_records(
             rest = decoder.flush()
             if rest is not None:
                 yield _finish(records_to_arrow(rest, columns), mode)
-            yield _corrupt_rows(violations, columns)
+            yield corrupt_rows(violations, columns)
     rest = decoder.flush()
     if rest is not None:
         yield _finish(records_to_arrow(rest, columns), mode)
@@ -235,7 +235,8 @@ def _finish(batch: pa.RecordBatch, mode: Mode) -> pa.RecordBatch:
     )
 
 
-def _corrupt_rows(violations: list[Violation], columns: Sequence[str]) -> pa.RecordBatch:
+def corrupt_rows(violations: list[Violation], columns: Sequence[str]) -> pa.RecordBatch:
+    """What PERMISSIVE gives for violations: rows that are null but for `_corrupt`."""
     schema = _permissive_schema(columns)
     empty = [pa.nulls(len(violations), field.type) for field in schema][:-1]
     texts = pa.array([str(violation) for violation in violations], pa.string())
