@@ -74,11 +74,7 @@ def _whole(chunk: Chunk) -> RecordBuffers:
 
 def take_records(records: RecordBuffers, rows: Int64s) -> RecordBuffers:
     """The chosen rows, in the order given, in buffers of their own."""
-    first = records.header_bounds[rows].astype(np.int64)
-    counts = records.header_bounds[rows + 1] - first
-    header_bounds = np.zeros(rows.size + 1, dtype=np.int32)
-    np.cumsum(counts, out=header_bounds[1:])
-    headers = np.repeat(first - header_bounds[:-1], counts) + np.arange(int(header_bounds[-1]))
+    header_bounds, headers = _take_headers(records.header_bounds, rows)
     key_bounds, key_bytes = _take_field(records.key_bounds, records.key_bytes, rows)
     value_bounds, value_bytes = _take_field(records.value_bounds, records.value_bytes, rows)
     header_key_bounds, header_key_bytes = _take_field(
@@ -104,6 +100,17 @@ def take_records(records: RecordBuffers, rows: Int64s) -> RecordBuffers:
         header_value_bytes=header_value_bytes,
         header_value_valid=_take_bits(records.header_value_valid, headers),
     )
+
+
+def _take_headers(bounds: Bounds, rows: Int64s) -> tuple[Bounds, Int64s]:
+    """The bounds of the chosen rows' headers, and which headers these are."""
+    taken = np.zeros(rows.size + 1, dtype=np.int32)
+    if bounds[-1] == 0:
+        return taken, np.zeros(0, dtype=np.int64)
+    first = bounds[rows].astype(np.int64)
+    counts = bounds[rows + 1] - first
+    np.cumsum(counts, out=taken[1:])
+    return taken, np.repeat(first - taken[:-1], counts) + np.arange(int(taken[-1]))
 
 
 def concat_records(tables: Sequence[RecordBuffers]) -> RecordBuffers:
@@ -147,6 +154,8 @@ def unpack_bits(bits: Bytes, count: int) -> Bools:
 
 
 def _take_bits(bits: Bytes, rows: Int64s) -> Bytes:
+    if (bits == 0xFF).all():  # nothing is null, as nearly always
+        return np.full(rows.size // 8 + 1, 0xFF, dtype=np.uint8)
     return np.packbits((bits[rows >> 3] >> (rows & 7).astype(np.uint8)) & 1, bitorder="little")
 
 
