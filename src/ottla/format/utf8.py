@@ -7,7 +7,7 @@ bytes by one mark, Python by one each.
 import codecs
 
 _MARK = "\ufffd"
-_ERRORS = "ottla-java-utf8"
+JAVA_ERRORS = "ottla-java-utf8"  # for `bytes.decode`
 
 
 def java_utf8(data: bytes) -> str:
@@ -16,7 +16,7 @@ def java_utf8(data: bytes) -> str:
     >>> java_utf8(b"a\\xffb"), java_utf8(b"\\xed\\xa0\\x80")
     ('a\\ufffdb', '\\ufffd')
     """
-    return data.decode("utf-8", _ERRORS)
+    return data.decode("utf-8", JAVA_ERRORS)
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
@@ -32,4 +32,4 @@ def _malformed_size(data: bytes, start: int, end: int) -> int:
     return end - start
 
 
-codecs.register_error(_ERRORS, _replace)
+codecs.register_error(JAVA_ERRORS, _replace)
