@@ -1,8 +1,6 @@
 """What LogValidator looks for in records, and what it writes into a batch that stays in place."""
 
-import numpy as np
-import numpy.typing as npt
-
+from ottla.format.attributes import LOG_APPEND_TIME
 from ottla.format.layout import LOG_OVERHEAD, MAGIC_POSITION, MESSAGE_MINIMUM
 from ottla.format.sentinels import NO_OFFSET, NO_TIMESTAMP
 from ottla.kernels._jit import Bytes, kernel
@@ -33,10 +31,11 @@ def mark_other_magic(arena: Bytes, batches: Batches, payloads: Payloads, verdict
 
 @kernel
 def judge_records(
+    magics: Int64s,
+    attributes: Int64s,
     rows: Int64s,
     timestamps: Int64s,
     key_valid: Bytes,
-    is_append_time: npt.NDArray[np.bool_],
     needs_keys: bool,
     is_create_topic: bool,
     limits: tuple[int, int, int],
@@ -44,13 +43,14 @@ def judge_records(
 ) -> int:
     """Fill `verdicts` (LogValidator.validateRecord), and return how many records are refused.
 
-    rows[b] records are of batch b, of which `is_append_time` says whether it claims the broker's
-    clock. `limits` are now and how far before and after it a timestamp may be, as Java's longs.
+    rows[b] records are of batch b. `limits` are now and how far before and after it a timestamp may
+    be, as Java's longs.
     """
     now, before, after = limits
     refused = 0
     record = 0
     for row in range(rows.size):
+        claims_time = magics[row] > 0 and attributes[row] & LOG_APPEND_TIME != 0
         for at in range(record, record + rows[row]):
             timestamp = timestamps[at]
             if verdicts[at] == 0 and needs_keys and not key_valid[at >> 3] >> (at & 7) & 1:
@@ -59,7 +59,7 @@ def judge_records(
                 age = wrapping_subtract(now, timestamp)
                 if age > before or wrapping_subtract(timestamp, now) > after:
                     verdicts[at] = FAR_FROM_NOW
-            elif verdicts[at] == 0 and is_append_time[row]:
+            elif verdicts[at] == 0 and claims_time:
                 verdicts[at] = CLAIMED_TIME
             refused += verdicts[at] != 0
         record += rows[row]

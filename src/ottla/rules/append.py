@@ -24,7 +24,7 @@ from ottla.format.sentinels import (
 from ottla.kernels import gather
 from ottla.kernels.append import assign_offsets, find_newest
 from ottla.kernels.stamping import stamp_timestamps
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.region import PADDING, Bytes, Region
 from ottla.rules.append_checks import (
     ASSIGNS_OFFSETS,
@@ -131,7 +131,7 @@ def _take_as_is(region: Region, batches: Batches) -> Accepted:
 def _copy(region: Region, batches: Batches) -> tuple[Bytes, Batches]:
     """The bytes of the batches one after another, padded, and the table for them."""
     ends = np.cumsum(batches.size)
-    moved = take_batches(batches, np.arange(batches.position.size))
+    moved = Batches(*(column.copy() for column in batches))
     moved.position[:] = ends - batches.size
     data = allocate_from_pool(int(ends[-1]) + PADDING)
     starts = (batches.position - region.position).tolist()

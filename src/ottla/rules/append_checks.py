@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ottla.batch.attributes import codec_ids, is_control, is_transactional
+from ottla.batch.attributes import codec_ids
 from ottla.batch.new_batch import INT64_MAX
 from ottla.errors import Rule, Violation
-from ottla.format.attributes import Codec, TimestampType
+from ottla.format.attributes import CONTROL, TRANSACTIONAL, Codec, TimestampType
 from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
 from ottla.kernels.tables import Batches
 from ottla.region import Region
@@ -172,20 +172,23 @@ def check_batch(
 ) -> Iterator[Violation]:
     """LogValidator.validateBatch; the first violation counts."""
     found, first = int(batches.magic[row]), int(batches.magic[0])
+    attributes = int(batches.attributes[row]) if found >= CURRENT_MAGIC else 0
     if found != first:
         detail = "the magic differs from the first batch's"
         yield violation(region, batches, row, Rule.APPEND_MAGIC, detail, found, first)
     if origin is Origin.CLIENT:
-        yield from _check_client_batch(region, batches, row)
-    idempotent = batches.producer_id[row] > NO_PRODUCER_ID
-    transactional = is_transactional(batches)[row]
-    if to_magic < CURRENT_MAGIC and (transactional or idempotent):
+        yield from _check_client_batch(region, batches, row, attributes)
+    if to_magic >= CURRENT_MAGIC:
+        return
+    if attributes & TRANSACTIONAL or batches.producer_id[row] > NO_PRODUCER_ID:
         detail = f"magic {to_magic} has no producer state"
-        kind = "transactional" if transactional else "idempotent"
+        kind = "transactional" if attributes & TRANSACTIONAL else "idempotent"
         yield violation(region, batches, row, Rule.APPEND_FORMAT, detail, kind)
 
 
-def _check_client_batch(region: Region, batches: Batches, row: int) -> Iterator[Violation]:
+def _check_client_batch(
+    region: Region, batches: Batches, row: int, attributes: int
+) -> Iterator[Violation]:
     count = int(batches.count[row])
     covered = int(batches.last_offset[row]) - int(batches.base_offset[row]) + 1
     if batches.magic[row] >= CURRENT_MAGIC and not 0 < covered == count:
@@ -193,11 +196,11 @@ def _check_client_batch(region: Region, batches: Batches, row: int) -> Iterator[
         yield violation(
             region, batches, row, Rule.APPEND_RECORD_COUNT, detail, count, f"{covered} offsets"
         )
-    if is_control(batches)[row]:
+    if attributes & CONTROL:
         detail = "clients do not write control batches"
         yield violation(region, batches, row, Rule.APPEND_CONTROL, detail)
     sequence = int(batches.base_sequence[row])
-    if batches.producer_id[row] > NO_PRODUCER_ID and sequence < 0:
+    if sequence < 0 and batches.producer_id[row] > NO_PRODUCER_ID:
         detail = "a producer id without a sequence"
         yield violation(region, batches, row, Rule.APPEND_SEQUENCE, detail, sequence)
 

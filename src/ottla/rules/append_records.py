@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ottla.batch.attributes import timestamp_types
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused, decode_whole
 from ottla.errors import Rule, Violation
@@ -42,14 +41,14 @@ def validate(
     """All records, how many each batch has, and what the first bad batch did wrong."""
     records, rows = decode_whole(decoder, region, batches)
     verdicts = np.zeros(records.offset.size, dtype=np.uint8)
-    if (batches.magic[:1] < CURRENT_MAGIC).any():
+    if batches.magic[0] < CURRENT_MAGIC:
         kernels.mark_other_magic(decoder.arena.data, batches, decoder.payloads, verdicts)
-    is_append_time = timestamp_types(batches) == TimestampType.LOG_APPEND_TIME
     refused = kernels.judge_records(
+        batches.magic,
+        batches.attributes,
         rows,
         records.timestamp,
         records.key_valid,
-        is_append_time,
         policy.is_compacted,
         policy.timestamp_type == TimestampType.CREATE_TIME,
         (now, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms),
