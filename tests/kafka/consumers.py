@@ -10,6 +10,8 @@ from clients import JavaClients
 from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as RdkafkaPartition
 
+FETCH_WAIT_MS = 20  # at the end of a log nothing more will come
+
 
 class Received(NamedTuple):
     """A record as an application gets it."""
@@ -27,6 +29,7 @@ Consume = Callable[[str, str, str], list[Received]]
 def consume_java(java: JavaClients, bootstrap: str, topic: str, isolation: str) -> list[Received]:
     """All records of partition 0."""
     config = {"bootstrap.servers": bootstrap, "isolation.level": isolation}
+    config["fetch.max.wait.ms"] = str(FETCH_WAIT_MS)
     records = java.ask(do="consume", config=config, topic=topic, partition=0)
     return [
         Received(
@@ -48,6 +51,7 @@ def consume_rdkafka(bootstrap: str, topic: str, isolation: str) -> list[Received
             "group.id": "unused",
             "isolation.level": isolation,
             "enable.partition.eof": "true",
+            "fetch.wait.max.ms": str(FETCH_WAIT_MS),
             "enable.auto.commit": "false",
         }
     )
@@ -77,6 +81,7 @@ async def _consume_aiokafka(bootstrap: str, topic: str, isolation: str) -> list[
         isolation_level=isolation,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
     )
     await consumer.start()
     try:

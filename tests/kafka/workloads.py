@@ -299,7 +299,19 @@ def _compacted(broker: Broker, java: JavaClients) -> None:
 
 
 def _committed_offsets(broker: Broker) -> None:
-    """A consumer group with committed offsets, for the internal topic."""
+    """Groups with committed offsets, for the internal topic."""
+    _commit_of_a_member(broker)
+    _commit_without_membership(broker)
+
+
+def _commit_without_membership(broker: Broker) -> None:
+    group = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
+    positions = [TopicPartition("small-batches", 0, 17), TopicPartition("small-batches", 1, 30)]
+    group.commit(offsets=positions, asynchronous=False)
+    group.close()
+
+
+def _commit_of_a_member(broker: Broker) -> None:
     group = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
