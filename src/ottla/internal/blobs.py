@@ -8,8 +8,9 @@ from base64 import b64decode
 from functools import cache, lru_cache
 from typing import Final
 
-from ottla.internal.interpreter import Json, MalformedError, Reader, body_readers, default_of
+from ottla.internal.interpreter import body_readers, default_of
 from ottla.internal.notation import Schema, read_table
+from ottla.internal.primitives import Json, MalformedError, Reader
 
 # (subscription, assignment) in the numbering of tables/member_blobs.txt
 BLOBS_OF_PROTOCOL_TYPE: Final = {"consumer": (0, 1), "connect": (2, 3)}

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ottla.format.utf8 import java_utf8
-from ottla.internal.interpreter import uuid_text
+from ottla.internal.primitives import uuid_text
 from ottla.kernels.offset_commits import (
     NO_SPAN,
     UUID_SIZE,

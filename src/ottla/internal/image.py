@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.internal.interpreter import Json
+from ottla.internal.primitives import Json
 
 NO_LEADER_CHANGE: Final = -2
 MIGRATING_DIRECTORY: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # DirectoryId.MIGRATING: not known

@@ -6,51 +6,71 @@ A value looks like what Kafka's generated JSON converters print: fields of other
 fields equal to their default are left out, bytes are base64, ids have Kafka's own text form.
 """
 
-import math
 from binascii import b2a_base64
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import groupby
 from struct import Struct
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
-from ottla.format.utf8 import JAVA_ERRORS, java_utf8
+from ottla.format.utf8 import JAVA_ERRORS
 from ottla.internal.notation import Field
+from ottla.internal.primitives import (
+    FIXED,
+    FLOAT64,
+    SIZES,
+    UUID_SIZE,
+    Json,
+    MalformedError,
+    Reader,
+    bytes_text,
+    check_null_allowed,
+    compact_size,
+    cut,
+    read_uvarint,
+    scalar_reader,
+    sized_reader,
+    uuid_text,
+)
 
-Json = Any  # str, int, float, bool, None, list[Json] or dict[str, Json]
-Reader = Callable[[bytes, int], tuple[Json, int]]
-
-FIXED: Final = {
-    kind: Struct(f">{code}")
-    for kind, code in {
-        "bool": "?",
-        "int8": "b",
-        "int16": "h",
-        "int32": "i",
-        "int64": "q",
-        "uint16": "H",
-        "uint32": "I",
-    }.items()
-}
-UUID_SIZE: Final = 16
-URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
-FLOAT64: Final = Struct(">d")
-MAX_UVARINT_SIZE: Final = 5
-MAX_STRING_SIZE: Final = 2**15 - 1
 MINIMUM_TAG_SIZE: Final = 2  # tag and size, one byte each
 UNKNOWN_TAGS: Final = "_unknownTaggedFields"
 
-
-class MalformedError(Exception):
-    """The bytes are not what the schema says; the text says where."""
+# What generated statements may name, and how they find where the bytes of a field start and stop:
+# not in order where they do not fit, or where the field is null.
+_NAMES: Final[dict[str, object]] = {
+    "cut": cut,
+    "base64": b2a_base64,
+    "int16": FIXED["int16"].unpack_from,
+    "int32": FIXED["int32"].unpack_from,
+}
+_COMPACT: Final = [
+    "start = at + 1",
+    "stop = at + data[at] if at < end and data[at] < 128 else -1",  # one more than the size
+]
+_STOPS: Final = {
+    ("string", True): _COMPACT,
+    ("bytes", True): _COMPACT,
+    ("string", False): [
+        "start = at + 2",
+        "stop = start + int16(data, at)[0] if start <= end else -1",
+    ],
+    ("bytes", False): [
+        "start = at + 4",
+        "stop = start + int32(data, at)[0] if start <= end else -1",
+    ],
+}
+_TEXTS: Final = {
+    "string": f"data[start:stop].decode('utf-8', {JAVA_ERRORS!r})",
+    "bytes": "base64(data[start:stop], newline=False).decode('ascii')",
+}
 
 
 def struct_reader(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Reader:
     """Read these fields at this version into a dict.
 
-    The function is put together as source, as namedtuple does: with one call for all neighbouring
-    fields of fixed size, none for a short string and a dict display it takes a quarter of the time
-    of a loop over the fields.
+    The function is put together as source, as namedtuple does: one call for all neighbouring fields
+    of fixed size, none for a short string, and a dict display are faster than a loop over fields.
     """
     names = dict(_NAMES)
     lines = _struct_lines(fields, version, flexible, names)
@@ -148,49 +168,12 @@ def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
             return read
         return _marked(read, version in field.tagged)
     if field.type in ("string", "bytes"):
-        return _sized_reader(field.type, flexible, nullable)
-    return _scalar_reader(field.type)
-
-
-def _scalar_reader(kind: str) -> Reader:
-    if kind == "uuid":
-        return _read_uuid
-    if kind == "float64":
-        return _read_float64
-    unpack, size = FIXED[kind].unpack_from, FIXED[kind].size
-
-    def read(data: bytes, at: int) -> tuple[Json, int]:
-        stop = at + size
-        if stop > len(data):
-            raise _cut(kind, data, at, size)
-        return unpack(data, at)[0], stop
-
-    return read
-
-
-def _sized_reader(kind: str, flexible: bool, nullable: bool) -> Reader:
-    """Read a string or bytes: a size, then as many bytes."""
-    read_size = _compact_size if flexible else _SIZES[kind]
-    limit = MAX_STRING_SIZE if kind == "string" else None
-    text = _string_text if kind == "string" else _bytes_text
-
-    def read(data: bytes, at: int) -> tuple[Json, int]:
-        size, start = read_size(data, at)
-        if size < 0:
-            _check_null_allowed(kind, nullable, at)
-            return None, start
-        stop = start + size
-        if stop > len(data):
-            raise _cut(kind, data, start, size)
-        if limit is not None and size > limit:
-            raise MalformedError(f"{kind} of {size} bytes at {at}, at most {limit} are allowed")
-        return text(data[start:stop]), stop
-
-    return read
+        return sized_reader(field.type, flexible, nullable)
+    return scalar_reader(field.type)
 
 
 def _array_reader(field: Field, version: int, flexible: bool, nullable: bool) -> Reader:
-    read_count = _compact_size if flexible else _SIZES["array"]
+    read_count = compact_size if flexible else SIZES["array"]
     read_all = _elements_reader(field, version, flexible)
     minimum = _minimum_size(field, version, flexible)
 
@@ -199,10 +182,10 @@ def _array_reader(field: Field, version: int, flexible: bool, nullable: bool) ->
         if count == 0:
             return [], start
         if count < 0:
-            _check_null_allowed("array", nullable, at)
+            check_null_allowed("array", nullable, at)
             return None, start
         if count * minimum > len(data) - start:
-            raise _cut(f"{field.name}: {count} elements", data, start, count * minimum)
+            raise cut(f"{field.name}: {count} elements", data, start, count * minimum)
         return read_all(data, start, count)
 
     return read
@@ -223,9 +206,9 @@ def _elements_reader(
     if field.type == "struct":
         return _structs_reader(field.fields, version, flexible)
     if field.type in ("string", "bytes"):
-        read = _sized_reader(field.type, flexible, nullable=False)
+        read = sized_reader(field.type, flexible, nullable=False)
     else:
-        read = _scalar_reader(field.type)
+        read = scalar_reader(field.type)
 
     def read_each(data: bytes, at: int, count: int) -> tuple[list[Json], int]:
         elements = []
@@ -275,7 +258,7 @@ def _minimum_size(field: Field, version: int, flexible: bool) -> int:
 
 def _marked(read: Reader, tagged: bool) -> Reader:
     """A nullable struct has a marker before it: a uvarint in a tag section, else an int8."""
-    read_marker = read_uvarint if tagged else _scalar_reader("int8")
+    read_marker = read_uvarint if tagged else scalar_reader("int8")
 
     def read_or_null(data: bytes, at: int) -> tuple[Json, int]:
         marker, at = read_marker(data, at)
@@ -306,7 +289,7 @@ def _tag_section_reader(
     def read(data: bytes, at: int, values: dict[str, Json]) -> tuple[Json, int]:
         count, at = read_uvarint(data, at)
         if count * MINIMUM_TAG_SIZE > len(data) - at:
-            raise _cut(f"{count} tagged fields", data, at, count * MINIMUM_TAG_SIZE)
+            raise cut(f"{count} tagged fields", data, at, count * MINIMUM_TAG_SIZE)
         for _ in range(count):
             at = _read_tagged(data, at, known, values)
         return {name: values[name] for name in order if name in values}, at
@@ -321,9 +304,9 @@ def _read_tagged(
     size, at = read_uvarint(data, at)
     stop = at + size
     if stop > len(data):
-        raise _cut(f"tagged field {tag}", data, at, size)
+        raise cut(f"tagged field {tag}", data, at, size)
     if tag not in known:
-        values.setdefault(UNKNOWN_TAGS, {})[str(tag)] = _bytes_text(data[at:stop])
+        values.setdefault(UNKNOWN_TAGS, {})[str(tag)] = bytes_text(data[at:stop])
         return stop
     name, read, default = known[tag]
     value, taken = read(data[at:stop], 0)
@@ -332,103 +315,3 @@ def _read_tagged(
     if value != default:
         values[name] = value
     return stop
-
-
-def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most 32 bits."""
-    if at < len(data) and data[at] < 0x80:
-        return data[at], at + 1
-    value = shift = 0
-    for byte in data[at : at + MAX_UVARINT_SIZE]:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at + shift // 7
-    if shift == 7 * MAX_UVARINT_SIZE:
-        raise MalformedError(f"varint longer than {MAX_UVARINT_SIZE} bytes at {at}")
-    raise _cut("varint", data, at, shift // 7 + 1)
-
-
-def _compact_size(data: bytes, at: int) -> tuple[int, int]:
-    """A size or count of the flexible encoding: one more than it is, 0 for null."""
-    if at < len(data) and data[at] < 0x80:  # nearly always; a call less
-        return data[at] - 1, at + 1
-    size, at = read_uvarint(data, at)
-    return size - 1, at
-
-
-def _read_uuid(data: bytes, at: int) -> tuple[Json, int]:
-    stop = at + UUID_SIZE
-    if stop > len(data):
-        raise _cut("uuid", data, at, UUID_SIZE)
-    return uuid_text(data[at:stop]), stop
-
-
-def _read_float64(data: bytes, at: int) -> tuple[Json, int]:
-    stop = at + FLOAT64.size
-    if stop > len(data):
-        raise _cut("float64", data, at, FLOAT64.size)
-    value: float = FLOAT64.unpack_from(data, at)[0]
-    if math.isfinite(value):
-        return value, stop
-    # JSON has no word for these; Jackson writes them as text.
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity", stop
-
-
-@lru_cache(maxsize=4096)  # the same few ids, over and over
-def uuid_text(data: bytes) -> str:
-    return b2a_base64(data)[:22].translate(URL_SAFE).decode("ascii")
-
-
-def _string_text(data: bytes) -> str:
-    return java_utf8(data)
-
-
-def _bytes_text(data: bytes) -> str:
-    return b2a_base64(data, newline=False).decode("ascii")
-
-
-def _check_null_allowed(kind: str, nullable: bool, at: int) -> None:
-    # Any negative length is null to the generated readers, not only the -1 that is written.
-    if not nullable:
-        raise MalformedError(f"{kind} at {at} is null and must not be")
-
-
-def _cut(what: str, data: bytes, at: int, size: int) -> MalformedError:
-    return MalformedError(f"{what} needs {size} bytes at {at}, {max(0, len(data) - at)} are left")
-
-
-_SIZES: Final[dict[str, Reader]] = {
-    "string": _scalar_reader("int16"),
-    "bytes": _scalar_reader("int32"),
-    "array": _scalar_reader("int32"),
-}
-
-# What generated statements may name, and how they find where the bytes of a field start and stop:
-# not in order where they do not fit, or where the field is null.
-_NAMES: Final[dict[str, object]] = {
-    "cut": _cut,
-    "base64": b2a_base64,
-    "int16": FIXED["int16"].unpack_from,
-    "int32": FIXED["int32"].unpack_from,
-}
-_COMPACT: Final = [
-    "start = at + 1",
-    "stop = at + data[at] if at < end and data[at] < 128 else -1",  # one more than the size
-]
-_STOPS: Final = {
-    ("string", True): _COMPACT,
-    ("bytes", True): _COMPACT,
-    ("string", False): [
-        "start = at + 2",
-        "stop = start + int16(data, at)[0] if start <= end else -1",
-    ],
-    ("bytes", False): [
-        "start = at + 4",
-        "stop = start + int32(data, at)[0] if start <= end else -1",
-    ],
-}
-_TEXTS: Final = {
-    "string": f"data[start:stop].decode('utf-8', {JAVA_ERRORS!r})",
-    "bytes": "base64(data[start:stop], newline=False).decode('ascii')",
-}

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 from ottla.format.attributes import ControlType
 from ottla.internal.blobs import decode_blobs
-from ottla.internal.interpreter import Json, MalformedError, Reader, read_uvarint, struct_reader
+from ottla.internal.interpreter import struct_reader
 from ottla.internal.notation import read_table
+from ottla.internal.primitives import Json, MalformedError, Reader, read_uvarint
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
