@@ -8,6 +8,7 @@ from benchmarks import (
     bench_internal,
     bench_jobs,
     bench_log,
+    bench_rules,
     bench_scan,
     bench_spark,
 )
@@ -15,7 +16,13 @@ from benchmarks.corpus import FULL, QUICK
 from benchmarks.table import markdown, publish
 
 PER_FILE = {"decode": bench_decode, "encode": bench_encode, "scan": bench_scan}
-WHOLE = {"log": bench_log, "internal": bench_internal, "spark": bench_spark, "jobs": bench_jobs}
+WHOLE = {
+    "log": bench_log,
+    "rules": bench_rules,
+    "internal": bench_internal,
+    "spark": bench_spark,
+    "jobs": bench_jobs,
+}
 BENCHMARKS = PER_FILE | WHOLE
 
 

@@ -12,6 +12,9 @@ _ENCODE = {"none": 3.0, "lz4": 1.0, "snappy": 1.0, "gzip": 0.9, "zstd": 1.0}
 
 VERIFY_TO_PREADV = 0.8
 WALK_TO_TOUCHING = 0.8
+PARTS_TO_WHOLE = 0.8  # a whole may cost 1.25 times its parts
+TRANSACTIONS_TO_WALK = 0.5
+COMPACT_GROWTH = 1.2  # ten times the records may take so much more than ten times the time
 
 
 def decode_target(case: Case) -> float | None:

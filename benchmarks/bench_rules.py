@@ -1,0 +1,297 @@
+"""The broker's rules against what they are made of: an append and a round of cleaning against their
+decoding, keys, encoding and codecs by themselves, transactions against the walk over headers.
+
+An append is measured one batch at a time, as producers send them, and so are its parts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks import ours
+from benchmarks.corpus import SEGMENTS, Plan
+from benchmarks.rounds import best_rates, timed
+from benchmarks.table import millions, ratio
+from benchmarks.targets import PARTS_TO_WHOLE, TRANSACTIONS_TO_WALK
+from ottla.arrow.from_arrow import records_from_arrow
+from ottla.batch.decode import Decoder
+from ottla.batch.encode import encode_batches, encode_control
+from ottla.batch.new_batch import NewBatch
+from ottla.batch.records import Decoded, Reused, decode_whole, take_records
+from ottla.format.attributes import Codec, ControlType
+from ottla.jobs.transactions import read_transactions
+from ottla.kernels import gather
+from ottla.kernels.crc import compute_crcs
+from ottla.kernels.scan import scan
+from ottla.kernels.tables import Batches, RecordBuffers, allocate_batches, take_batches
+from ottla.log.partition import find_partitions
+from ottla.region import Region, padded
+from ottla.rules.append import Accepted, append
+from ottla.rules.append_checks import AppendPolicy
+from ottla.rules.append_records import Decoders
+from ottla.rules.cleaning import clean_window, learn_window, make_decoder
+from ottla.rules.compaction import Cleaner, KeyOffsets, Outcome, Round, last_records
+from ottla.rules.producer import Origin, empty_state, no_markers
+from ottla.rules.transactions import Transactions
+
+HEADING = ("what", "Ottla M/s", "against", "M/s", "ratio", "target")
+
+RECORDS = 100_000
+PER_BATCH = 500
+LARGE = 5000  # records in about half of max.message.bytes
+WINDOW_BATCHES = 32  # about what a window of a file holds
+NOW = 1_700_000_000_000
+SECRET = np.array([3, 4], dtype=np.uint64)
+
+_ALL = gather.CONTROL | gather.KEYS | gather.VALUES | gather.HEADERS
+_APPENDS = (
+    ("append in place, none", Codec.NONE, None),
+    ("append in place, lz4", Codec.LZ4, None),
+    ("append none as lz4", Codec.NONE, Codec.LZ4),
+    ("append gzip as zstd", Codec.GZIP, Codec.ZSTD),
+)
+
+Window = tuple[Region, Batches]
+Work = Callable[[], int]
+
+
+class Sum(NamedTuple):
+    """Something whole, and the parts whose times add up to what it must cost."""
+
+    whole: Work
+    parts: Mapping[str, Work]
+
+
+def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
+    """Appends, cleaning, transactions."""
+    for (name, source, target), per_batch in product(_APPENDS, (PER_BATCH, LARGE)):
+        label = f"{name}, {per_batch} per batch"
+        yield _against_parts(label, _append(source, target, per_batch), plan)
+    for codec in (Codec.NONE, Codec.LZ4, Codec.ZSTD):
+        yield _against_parts(f"compaction, {codec.name.lower()}", _compaction(codec), plan)
+    for every in (2, 10):
+        yield _transactions(every, plan)
+
+
+def _against_parts(name: str, of: Sum, plan: Plan) -> tuple[str, ...]:
+    best = best_rates(
+        {name: timed(work) for name, work in {"whole": of.whole, **of.parts}.items()}, plan.rounds
+    )
+    whole = best.pop("whole")
+    parts = 1 / sum(1 / rate for rate in best.values())
+    figures = millions(whole), " + ".join(of.parts), millions(parts)
+    return name, *figures, *ratio(whole, parts, PARTS_TO_WHOLE)
+
+
+def _log(codec: Codec, per_batch: int = PER_BATCH) -> bytes:
+    """Records of 100 bytes whose keys come twice on average."""
+    chosen = np.random.default_rng(1).integers(0, RECORDS // 2, RECORDS)
+    text = '{"customer": %d, "city": "Ottla street %d", "amount": %d, "note": "as agreed"}'
+    table = pa.record_batch(
+        {
+            "key": pa.array([b"k%06d" % key for key in chosen], pa.binary()),
+            "value": pa.array([(text % (n, n % 97, n % 1009)).encode() for n in chosen]).cast(
+                pa.binary()
+            ),
+            "offset": np.arange(RECORDS),
+            "timestamp": np.arange(RECORDS) + NOW,
+        }
+    )
+    bounds = np.arange(0, RECORDS + 1, per_batch)
+    encoded = encode_batches(records_from_arrow(table), bounds, NewBatch(codec=codec))
+    return encoded.data.tobytes()
+
+
+def _windows(data: bytes) -> list[Window]:
+    held = padded(data)
+    table = allocate_batches(RECORDS // PER_BATCH)
+    count, *_ = scan(held, 0, len(data), 0, table)
+    compute_crcs(held, 0, table)
+    region = Region(held, len(data), "memory", 0)
+    return [
+        (region, take_batches(table, slice(first, first + WINDOW_BATCHES)))
+        for first in range(0, count, WINDOW_BATCHES)
+    ]
+
+
+def _sent(data: bytes) -> list[Window]:
+    """Each batch by itself, from offset 0 on."""
+    sent = []
+    for region, batches in _windows(data):
+        for start, size in zip(batches.position.tolist(), batches.size.tolist(), strict=True):
+            held = padded(bytes(8) + region.data[start + 8 : start + size].tobytes())
+            table = allocate_batches(1)
+            scan(held, 0, size, 0, table)
+            compute_crcs(held, 0, table)
+            sent.append((Region(held, size, "memory", 0), table))
+    return sent
+
+
+def _append(source: Codec, target: Codec | None, per_batch: int) -> Sum:
+    sent = _sent(_log(source, per_batch))
+    policy = AppendPolicy(compression_type=target)
+    decoders = Decoders()
+    wanted = gather.CONTROL if target is None else _ALL
+
+    def whole() -> int:
+        for region, batches in sent:
+            compute_crcs(region.data, 0, batches)
+            done = append(
+                region,
+                batches,
+                next_offset=1000,
+                now=NOW,
+                origin=Origin.CLIENT,
+                policy=policy,
+                decoders=decoders,
+            )
+            assert isinstance(done, Accepted)
+        return RECORDS
+
+    def decode() -> int:
+        decoder = Decoder(wanted, allocate=Reused())
+        for region, batches in sent:
+            compute_crcs(region.data, 0, batches)
+            decode_whole(decoder, region, batches)
+        return RECORDS
+
+    if target is None:
+        return Sum(whole, {"decode": decode})
+    decoded = [decode_whole(Decoder(_ALL), *one).records for one in sent]
+    bounds = np.array([0, per_batch])
+
+    def encode() -> int:
+        for records in decoded:
+            encode_batches(records, bounds, NewBatch(codec=target))
+        return RECORDS
+
+    return Sum(whole, {"decode": decode, "encode": encode})
+
+
+def _compaction(codec: Codec) -> Sum:
+    windows = _windows(_log(codec))
+    aborted = Transactions().aborted()
+    by_key = Decoder(gather.KEYS | gather.CONTROL, check_crcs=False, allocate=Reused())
+    whole_records = make_decoder()
+
+    def learn() -> KeyOffsets:
+        offsets = KeyOffsets(SECRET)
+        for region, batches in windows:
+            learn_window(offsets, by_key, region, batches, aborted, 0)
+        return offsets
+
+    def whole() -> int:
+        cleaner = _cleaner(learn())
+        for region, batches in windows:
+            clean_window(cleaner, whole_records, region, batches, no_markers(batches.size.size))
+        return RECORDS
+
+    def decode_keys() -> int:
+        return sum(decode_whole(by_key, *window).records.offset.size for window in windows)
+
+    def decode() -> int:
+        return sum(decode_whole(whole_records, *window).records.offset.size for window in windows)
+
+    decoded = [decode_whole(Decoder(_ALL, check_crcs=False), *window) for window in windows]
+    offsets = learn()
+    kept = [_kept(window, each, offsets) for window, each in zip(windows, decoded, strict=True)]
+
+    def keys() -> int:
+        """Both passes of the key map: learn, and ask."""
+        known = KeyOffsets(SECRET)
+        for records, _ in decoded:
+            known.put(records, np.ones(records.offset.size, dtype=np.bool_))
+        for records, _ in decoded:
+            known.is_newest(records)
+        return RECORDS
+
+    def encode() -> int:
+        for records, bounds in kept:
+            encode_batches(records, bounds, NewBatch(codec=codec))
+        return RECORDS
+
+    return Sum(
+        whole, {"decode keys": decode_keys, "keys": keys, "decode": decode, "encode": encode}
+    )
+
+
+def _cleaner(offsets: KeyOffsets) -> Cleaner:
+    return Cleaner(
+        Round(RECORDS, NOW), offsets, Transactions().aborted(), last_records(empty_state())
+    )
+
+
+def _kept(
+    window: Window, decoded: Decoded, offsets: KeyOffsets
+) -> tuple[RecordBuffers, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """What a round writes anew of a window, and where its batches begin."""
+    _, batches = window
+    records, counts = decoded
+    judged = _cleaner(offsets).judge(
+        batches, no_markers(counts.size), counts, records, keeps_legacy_tombstones=True
+    )
+    rebuilt = judged.outcome == Outcome.REBUILT
+    chosen = np.flatnonzero(judged.keep & np.repeat(rebuilt, counts))
+    return take_records(records, chosen), np.append(0, np.cumsum(judged.kept[rebuilt]))
+
+
+def _transactions(every: int, plan: Plan) -> tuple[str, ...]:
+    path = _transactional(every)
+    (partition,) = find_partitions([str(path.parent)])
+    with_markers = f"transactions, every {every}. batch a marker"
+    count = ours.header_positions(path).size
+
+    def analyse() -> int:
+        found = read_transactions(partition).transactions
+        assert found.last_stable_offset() == found.end_offset
+        return count * (found.aborted().size == 0)
+
+    best = best_rates(
+        {"analysis": timed(analyse), "walk": timed(lambda: count * (ours.walk(path) > 0))},
+        plan.rounds,
+    )
+    figures = millions(best["analysis"]), "header walk", millions(best["walk"])
+    return with_markers, *figures, *ratio(best["analysis"], best["walk"], TRANSACTIONS_TO_WALK)
+
+
+def _transactional(every: int) -> Path:
+    """Transactions of fifty producers in turn, of batches of ten records of 100 bytes."""
+    path = SEGMENTS / "transactions" / f"every{every}-0" / f"{0:020d}.log"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(
+            b"".join(_transaction(number, every) for number in range(100_000 // every))
+        )
+    return path
+
+
+def _transaction(number: int, every: int) -> bytes:
+    """A transaction of every - 1 batches, and its marker."""
+    count = 10 * (every - 1)
+    base = number * (count + 1)
+    first_sequence = number // 50 * count
+    offsets = np.arange(base, base + count)
+    values = pa.array([b"x" * 100] * count, pa.binary())
+    table = pa.record_batch(
+        {"key": values, "value": values, "offset": offsets, "timestamp": offsets + NOW}
+    )
+    new = NewBatch(
+        producer_id=number % 50,
+        producer_epoch=0,
+        base_sequence=first_sequence,
+        is_transactional=True,
+    )
+    data = encode_batches(records_from_arrow(table), np.arange(0, count + 1, 10), new).data
+    marker = NewBatch(
+        producer_id=number % 50,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=True,
+        base_offset=base + count,
+    )
+    fields = {"coordinatorEpoch": 0}
+    return data.tobytes() + encode_control(marker, NOW, [(ControlType.COMMIT, fields)])
