@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from jobs.test_salvage import damaged_topic
 from jobs.topics import write_topic
 from spark.conftest import CONFIGURATION
+from spark.test_compact import check_compact
 from spark.test_jobs import SPLITS, check_output_jobs, check_salvage, check_verify
 
 
@@ -24,6 +25,7 @@ def main(master: str, folder: Path) -> None:
     for split in SPLITS:
         check_output_jobs(spark, folder / "sound" / "logs", folder / str(split), split)
         check_verify(spark, damaged, split)
+        check_compact(spark, folder / "sound" / "logs", folder / f"compact-{split}", split)
     check_salvage(spark, damaged, folder)
     spark.stop()
     print("the same")

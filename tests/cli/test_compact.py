@@ -1,0 +1,48 @@
+"""`ottla compact` as it is run: the examples of its help, and words that make no sense."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.test_jobs import ottla
+from ottla.jobs.demo import make_logs
+
+
+@pytest.mark.spark_long
+def test_the_examples_of_the_help_work_as_printed(tmp_path: Path) -> None:
+    make_logs(str(tmp_path / "demo-out" / "kafka-logs"))
+    text = ottla(tmp_path, "compact", "--help").stdout
+    first, second = (
+        line.split() for line in re.findall(r"^  ottla (compact .*)$", text, re.MULTILINE)
+    )
+    done = ottla(tmp_path, *first)
+    assert (done.returncode, done.stderr) == (0, "")
+    account = json.loads(done.stdout)
+    assert account["writtenRecords"] == 1000 < account["readRecords"]
+    done = ottla(tmp_path, *second)
+    assert (done.returncode, done.stderr) == (0, "")
+    row = json.loads(done.stdout)
+    assert (row["type"], row["topic"]) == ("compaction", "users")
+    assert "active segment" in [each["cause"] for each in row["obstacles"]]
+    text = ottla(tmp_path, *second, "--format", "text").stdout
+    assert "users-0: active segment" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--now", "5"], "--now 5: @ and a time"),
+        (["--delete-retention-ms", "1d"], "'1d' is no number of milliseconds"),
+        (["--topic", "nothing"], "no topic nothing"),
+    ],
+)
+def test_wrong_words_are_refused(tmp_path: Path, words: list[str], message: str) -> None:
+    folder = tmp_path / "logs" / "t-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020d}.log").write_bytes(b"")
+    done = ottla(tmp_path, "compact", "logs", "out", *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()

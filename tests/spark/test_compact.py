@@ -1,0 +1,128 @@
+"""Compaction on Spark gives what it gives in one process, and says why a log stays large."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.compacting import compact_plainly
+from jobs.plain import tree
+from jobs.test_compact import CLEANING, NOW, RETENTION, SPLITS, keyed, offsets_in, write_segments
+from jobs.topics import write_topic
+from ottla.errors import CorruptLogError
+from ottla.jobs.compact import plan_compaction
+from ottla.jobs.compact_survey import CompactOptions
+from ottla.jobs.selection import Selection
+from ottla.log.publish import open_journals
+from ottla.rules.cleanable import CleanerConfig
+from ottla.spark.compact import compact, explain_compaction
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sound") / "logs"
+    write_topic(folder, "orders", partitions=3, segments=7)
+    return folder
+
+
+def without_seconds(rows: list[dict]) -> list[dict]:
+    return [row | {"seconds": 0} for row in rows]
+
+
+def check_compact(spark: SparkSession, logs: Path, folder: Path, split: int) -> None:
+    """The same files and account as in one process, once and again."""
+    options = replace(CLEANING, split_bytes=split, segment_bytes=9000)
+    plan = plan_compaction(Selection((str(logs),)), str(folder / "ours"), options, now=NOW)
+    rows = compact(spark, plan)
+    plain = replace(plan, out=str(folder / "plain"))
+    assert without_seconds(rows) == without_seconds(compact_plainly(plain))
+    assert tree(folder / "ours") == tree(folder / "plain") != {}
+    assert open_journals(plan.out) == []
+    assert compact(spark, plan) == rows
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_compaction_is_the_same_on_spark(
+    spark: SparkSession, logs: Path, tmp_path: Path, split: int
+) -> None:
+    check_compact(spark, logs, tmp_path, split)
+
+
+def test_colliding_hashes_change_nothing(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+    for bits in (2, 64):
+        options = replace(CLEANING, hash_bits=bits, split_bytes=3000)
+        plan = plan_compaction(Selection((str(logs),)), str(tmp_path / str(bits)), options, now=NOW)
+        compact(spark, plan)
+    assert tree(tmp_path / "2") == tree(tmp_path / "64") != {}
+
+
+def test_a_broken_batch_is_raised_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write_segments(
+        tmp_path / "logs" / "t-0", (0, [keyed(0, b"a"), keyed(1, b"b")]), (2, [keyed(2, b"z")])
+    )
+    log = folder / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    plan = plan_compaction(
+        Selection((str(tmp_path / "logs"),)), str(tmp_path / "out"), CLEANING, now=NOW
+    )
+    with pytest.raises(CorruptLogError) as raised:
+        compact(spark, plan)
+    assert (raised.value.violation.offset, raised.value.violation.file) == (1, str(log))
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_explanation_tells_what_remains_and_what_stands_in_the_way(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    write_segments(
+        logs / "t-0",
+        (0, [keyed(0, b"a"), keyed(1, b"b"), keyed(2, b"a", None), keyed(3, None)]),
+        (4, [keyed(4, b"a", attributes=0x10, producer=(7, 0, 0))]),  # a transaction left open
+        (5, [keyed(5, b"z")]),
+    )
+    (logs / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 9\n")
+    options = CompactOptions(config=CleanerConfig(delete_retention_ms=RETENTION))
+    plan = plan_compaction(Selection((str(logs),)), str(out), options, now=NOW, explains=True)
+    (row,) = explain_compaction(spark, plan)
+    assert not out.exists()
+    assert open_journals(str(out)) == []
+    assert (row["firstDirtyOffset"], row["firstUncleanableOffset"]) == (0, 4)
+    assert (row["readRecords"], row["remainingRecords"], row["distinctKeys"]) == (4, 2, 2)
+    assert (row["unkeyedRecords"], row["tombstones"], row["dirtyRatio"]) == (1, 1, 1.0)
+    assert row["cleanedBytes"] > row["remainingBytes"] > 0
+    assert [each["cause"] for each in row["obstacles"]] == [
+        "open transactions",
+        "active segment",
+        "cleaner-offset-checkpoint",
+        "distinct keys",
+        "records without a key",
+        "tombstones",
+    ]
+    compact_plan = replace(plan, options=CLEANING, explains=False)
+    compact(spark, compact_plan)
+    size = (out / "t-0" / f"{0:020d}.log").stat().st_size
+    assert size == row["remainingBytes"]
+    assert offsets_in(out / "t-0") == [1, 2, 4, 5]
+
+
+def test_a_log_that_no_broker_would_choose_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    write_segments(
+        logs / "t-0", (0, [keyed(0, b"a"), keyed(1, b"a")]), (2, [keyed(2, b"a")]), (3, [])
+    )
+    (logs / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    options = CompactOptions(config=CleanerConfig())
+    plan = plan_compaction(
+        Selection((str(logs),)), str(tmp_path / "out"), options, now=NOW, explains=True
+    )
+    (row,) = explain_compaction(spark, plan)
+    assert (row["wouldClean"], row["dirtyRatio"], row["remainingRecords"]) == (False, 0.333, 1)
+    assert row["obstacles"][0]["cause"] == "min.cleanable.dirty.ratio"
+    assert json.loads(json.dumps(row)) == row
