@@ -3,10 +3,12 @@
 import argparse
 
 from benchmarks import (
+    bench_compact,
     bench_decode,
     bench_encode,
     bench_internal,
     bench_jobs,
+    bench_kafka,
     bench_log,
     bench_rules,
     bench_scan,
@@ -22,6 +24,8 @@ WHOLE = {
     "internal": bench_internal,
     "spark": bench_spark,
     "jobs": bench_jobs,
+    "compact": bench_compact,
+    "kafka": bench_kafka,
 }
 BENCHMARKS = PER_FILE | WHOLE
 
