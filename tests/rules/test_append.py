@@ -8,7 +8,7 @@ import pytest
 import builders
 import naive
 from builders import Row
-from ottla.errors import Rule
+from ottla.errors import OptionError, Rule
 from ottla.format.attributes import Codec, TimestampType
 from ottla.kernels.crc import compute_crcs
 from ottla.rules.append import Accepted, Refused, append
@@ -431,6 +431,12 @@ def test_a_raft_leader_writes_its_own_epoch() -> None:
     take(source, origin=Origin.RAFT_LEADER, leader_epoch=3)
     done = refuse(source, origin=Origin.RAFT_LEADER, leader_epoch=4)
     assert done.rule is Rule.APPEND_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("epoch", [-2, 2**31])
+def test_a_leader_epoch_has_32_bits(epoch: int) -> None:
+    with pytest.raises(OptionError, match="does not fit 32 bits"):
+        AppendPolicy(leader_epoch=epoch)
 
 
 def test_a_record_that_is_broken_refuses_the_batch() -> None:

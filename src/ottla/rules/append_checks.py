@@ -11,9 +11,14 @@ import numpy as np
 
 from ottla.batch.attributes import codec_ids
 from ottla.batch.new_batch import INT64_MAX
-from ottla.errors import Rule, Violation
+from ottla.errors import OptionError, Rule, Violation
 from ottla.format.attributes import CONTROL, TRANSACTIONAL, Codec, TimestampType
-from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
+from ottla.format.sentinels import (
+    INT32_MAX,
+    NO_OFFSET,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_ID,
+)
 from ottla.kernels.tables import Batches
 from ottla.region import Region
 from ottla.rules.producer import Origin
@@ -37,6 +42,10 @@ class AppendPolicy:
     max_message_bytes: int = 1_048_588
     segment_bytes: int = 1 << 30
     leader_epoch: int = 0
+
+    def __post_init__(self) -> None:
+        if not NO_PARTITION_LEADER_EPOCH <= self.leader_epoch <= INT32_MAX:
+            raise OptionError(f"partition leader epoch {self.leader_epoch} does not fit 32 bits")
 
 
 def violation(
