@@ -61,9 +61,19 @@ def test_violations_go_to_a_parquet_file(folder: Path) -> None:
 
 
 @pytest.mark.spark_long
-def test_a_terminal_shows_a_bar_and_a_table(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["verify"], id="verify"),
+        pytest.param(["salvage", "out"], id="salvage"),
+        pytest.param(["export", "out", "--split-bytes", "100k"], id="export"),
+        pytest.param(["convert", "out", "--codec", "zstd"], id="convert"),
+        pytest.param(["restore", "out"], id="restore"),
+    ],
+)
+def test_a_terminal_shows_a_bar_and_a_table(folder: Path, words: list[str]) -> None:
+    words = [words[0], "demo-out/kafka-logs", *words[1:], "--topic", "orders"]
     master, slave = pty.openpty()
-    words = ["export", "demo-out/kafka-logs", "out", "--topic", "orders", "--split-bytes", "100k"]
     command = [sys.executable, "-m", "ottla.cli", *words]
     process = subprocess.Popen(command, cwd=folder, stdout=slave, stderr=slave, stdin=slave)
     os.close(slave)
@@ -92,7 +102,9 @@ def test_a_terminal_shows_a_bar_and_a_table(folder: Path) -> None:
             "'foo' is not a positive size such as",
             id="size",
         ),
-        pytest.param(["export", "demo-out", "o", "--topic", "t"], "no such partition", id="topic"),
+        pytest.param(
+            ["export", "demo-out", "o", "--topic", "t"], "no topic t in demo-out", id="topic"
+        ),
     ],
 )
 def test_wrong_usage_is_said_before_spark_starts(

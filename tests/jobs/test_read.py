@@ -344,7 +344,7 @@ def test_topics_are_chosen(tmp_path: Path, given: dict[str, str], expected: set[
 
 def test_a_topic_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
     write_partition(tmp_path / "orders-0", seed=4, segments=1, batches=1)
-    with pytest.raises(OptionError, match=r"no topic order in .*; there are orders"):
+    with pytest.raises(OptionError, match=r"no topic order in .*: did you mean orders\?"):
         read(tmp_path, subscribe="order")
 
 
@@ -352,7 +352,7 @@ def test_an_assigned_topic_that_is_not_there_is_refused_with_those_that_are(
     tmp_path: Path,
 ) -> None:
     write_partition(tmp_path / "orders-0", seed=4, segments=1, batches=1)
-    with pytest.raises(OptionError, match=r"no topic order in .*; there are orders"):
+    with pytest.raises(OptionError, match=r"no topic order in .*: did you mean orders\?"):
         read(tmp_path, assign='{"order":[0],"orders":[0]}')
     assert read(tmp_path, assign='{"orders":[9]}') == []
 
