@@ -36,6 +36,7 @@ from ottla.jobs.stable import Stable
 from ottla.kernels.compaction import Words
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.names import Kind
+from ottla.log.partition import Segment
 from ottla.log.publish import FinishedPartition, Job, job_name, staged_path
 from ottla.options.read import ReadOptions
 from ottla.rules.cleanable import CleaningCounts, Obstacle, explain_counts
@@ -247,7 +248,7 @@ def _copied_parts(plan: Compaction, each: Surveyed) -> Iterator[CompactPart]:
 def _part(
     plan: Compaction,
     each: Surveyed,
-    segments: tuple[Any, ...],
+    segments: tuple[Segment, ...],
     cleaning: Cleaning | None,
     *,
     has_last: bool,

@@ -6,7 +6,7 @@ where each of them begins: with that, segments can be cleaned in any order.
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -208,7 +208,12 @@ def _groups(
 ) -> tuple[tuple[Group, ...], Entries]:
     """Segments that become one, and the aborted transactions that their indexes still need."""
     sizes = [
-        (segment.base_offset, segment.log.size, *_index_sizes(segment.side_files))
+        (
+            segment.base_offset,
+            segment.log.size,
+            _side_size(segment, Kind.OFFSET_INDEX),
+            _side_size(segment, Kind.TIME_INDEX),
+        )
         for segment in segments
     ]
     numbers = group_segments(
@@ -227,11 +232,8 @@ def _groups(
     return tuple(groups), known.retained_aborted()
 
 
-def _index_sizes(side_files: Mapping[Kind, object]) -> tuple[int, int]:
-    sizes = [
-        getattr(side_files.get(kind), "size", 0) for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
-    ]
-    return sizes[0], sizes[1]
+def _side_size(segment: Segment, kind: Kind) -> int:
+    return segment.side_files[kind].size if kind in segment.side_files else 0
 
 
 def _leader_epochs(log: Log, epochs: Sequence[EpochStart], storage: StorageOptions) -> bytes:
