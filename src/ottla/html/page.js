@@ -90,7 +90,7 @@ function drawHealth() {
     { name: "partition", title: "Partition", value: (row) => row.topic === null ? null : `${row.topic}-${row.partition}` },
     { name: "rule", title: "Rule" },
     { name: "meaning", title: "What it means", wide: true },
-    { name: "command", title: "What acts on it", node: (row) => make("code", {}, `ottla ${row.command}`) },
+    { name: "command", title: "What acts on it", wide: true, node: (row) => make("code", {}, row.command) },
     { name: "count", title: "Places", text: countText },
     { name: "bytes", title: "Bytes", text: bytesText },
     { name: "offset", title: "First offset", text: countText },

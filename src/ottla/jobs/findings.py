@@ -1,6 +1,7 @@
 """Violations as an operator reads them: where they are, what they mean, what to do about them."""
 
 import posixpath
+import shlex
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,7 @@ class Advice(NamedTuple):
 
 _SALVAGE: Final = "salvage"
 _RESTORE: Final = "restore"
+_DUMP: Final = "dump"
 _ADVICE: Final[dict[Stage, Advice]] = {
     Stage.FRAMING: Advice(
         "damage",
@@ -72,10 +74,10 @@ _ADVICE_OF_RULES: Final[dict[str, Advice]] = {
     Rule.OFFSET_GAP: Advice(
         "gap",
         "Offsets are missing. Compaction leaves such gaps; elsewhere records are lost.",
-        "dump",
+        _DUMP,
     ),
     Rule.MAX_TIMESTAMP: Advice(
-        "order", "A batch states another newest time than its records: lookups by time err.", "dump"
+        "order", "A batch states another newest time than its records: lookups by time err.", _DUMP
     ),
 }
 
@@ -96,14 +98,16 @@ def place_of(partition: Partition, file: str, position: int) -> int:
     return 0
 
 
-def collect_findings(violations: Iterable[Row], partitions: Sequence[Partition]) -> list[Row]:
+def collect_findings(
+    violations: Iterable[Row], partitions: Sequence[Partition], paths: Sequence[str]
+) -> list[Row]:
     """A row for each rule that is broken in a partition, with its first places."""
     homes = {(each.name.topic, each.name.partition): each for each in partitions if each.name}
     rows: dict[tuple[Any, ...], Row] = {}
     for found in violations:
         key = (found["topic"], found["partition"], found["rule"])
         if key not in rows:
-            rows[key] = _finding(found)
+            rows[key] = _finding(found, paths)
         row = rows[key]
         row["count"] += 1
         row["bytes"] += found["size"] or 0
@@ -115,7 +119,7 @@ def collect_findings(violations: Iterable[Row], partitions: Sequence[Partition])
     return sorted(rows.values(), key=lambda row: (order[row["severity"]], str(row["topic"])))
 
 
-def _finding(found: Row) -> Row:
+def _finding(found: Row, paths: Sequence[str]) -> Row:
     advice = _ADVICE_OF_RULES.get(found["rule"], _ADVICE[Stage(found["stage"])])
     return {
         "type": "finding",
@@ -132,6 +136,16 @@ def _finding(found: Row) -> Row:
         "detail": found["detail"],
         "found": found["found"],
         "meaning": advice.meaning,
-        "command": advice.command,
+        "command": _command(found, advice.command, paths),
         "places": [],
     }
+
+
+def _command(found: Row, name: str, paths: Sequence[str]) -> str:
+    """The whole command line; OUT is for the reader to name."""
+    if name == _DUMP:
+        return shlex.join(["ottla", name, found["file"]])
+    words = ["ottla", name, *paths, *(["OUT"] if name in (_SALVAGE, _RESTORE) else [])]
+    if found["topic"] is not None:
+        words += ["--topic", found["topic"], "--partition", str(found["partition"])]
+    return shlex.join(words)

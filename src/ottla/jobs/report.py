@@ -83,7 +83,7 @@ def build_report(
 def _findings(runner: Runner, selection: Selection, options: ReportOptions) -> list[Row]:
     partitions = choose_partitions(selection)
     wanted = VerifyOptions(split_bytes=options.split_bytes, storage=selection.storage)
-    return collect_findings(runner.verify(partitions, wanted), partitions)
+    return collect_findings(runner.verify(partitions, wanted), partitions, selection.paths)
 
 
 def _judge(
