@@ -135,7 +135,7 @@ def test_text_names_the_partition_and_the_command(
     text = capfdbinary.readouterr().out.decode()
     assert "orders-3: last stable offset 3 of 13 (10 held back)" in text
     assert "HANGING   producer 2 epoch 0  from offset 3" in text
-    assert "1970-01-01 00:20:00 (1:20:00 ago)" in text
+    assert "1970-01-01T00:20:00.000Z (1:20:00 ago)" in text
     assert "--start-offset 3\n" in text
 
 

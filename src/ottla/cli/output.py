@@ -87,10 +87,15 @@ def time_text(timestamp: int | None) -> str | None:
     """
     if timestamp is None or timestamp < 0:
         return None
+    return date_text(timestamp) or str(timestamp)
+
+
+def date_text(timestamp: int) -> str | None:
+    """A time in UTC, before 1970 too; None for one that no calendar has."""
     try:
         time = _EPOCH + timedelta(milliseconds=timestamp)
     except OverflowError:
-        return str(timestamp)
+        return None
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -4,14 +4,22 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 import numpy as np
 
 from ottla.cli.flags import add_partitions
 from ottla.cli.job import selection_of
-from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
+from ottla.cli.output import (
+    Format,
+    add_format,
+    flush,
+    json_line,
+    time_text,
+    write,
+    write_text,
+)
 from ottla.errors import Severity, Violation
 from ottla.format.attributes import ControlType
 from ottla.format.sentinels import NO_OFFSET
@@ -267,7 +275,7 @@ def _open_text(row: Row) -> str:
     text = (
         f"  {'HANGING' if row['hanging'] else 'open':9}"
         f" producer {row['producerId']} epoch {row['producerEpoch']}"
-        f"  from offset {row['firstOffset']}  last write {_moment(row['lastTimestamp'])}"
+        f"  from offset {row['firstOffset']}  last write {time_text(row['lastTimestamp'])}"
         f" ({_span(row['silentMs'])} ago)"
         f"  {row['records']} records, {row['bytes']} bytes"
         f"{'  holds the last stable offset' if row['blocksLastStableOffset'] else ''}\n"
@@ -275,13 +283,6 @@ def _open_text(row: Row) -> str:
     if row["abortCommand"]:
         text += f"            {row['abortCommand']}\n"
     return text
-
-
-def _moment(milliseconds: int) -> str:
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
-        return str(milliseconds)
 
 
 def _span(milliseconds: int) -> str:

@@ -2,11 +2,10 @@
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from ottla.batch.fields import Field
-from ottla.cli.output import json_text
+from ottla.cli.output import date_text, json_text
 from ottla.format.attributes import (
     CODEC_MASK,
     CODEC_NAMES,
@@ -43,11 +42,7 @@ def say_time(timestamp: int) -> str:
     """
     if timestamp == NO_TIMESTAMP:
         return "none"
-    try:
-        moment = datetime.fromtimestamp(timestamp // 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return "no date"
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp % 1000:03d}Z"
+    return date_text(timestamp) or "no date"
 
 
 def say_data(data: bytes) -> str:
