@@ -5,16 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.batch.convert import DEFAULT_BATCH_BYTES, Conversion, Loss
-from ottla.cli.job import (
-    add_out,
-    add_range,
-    add_run,
-    add_selection,
-    run_plan,
-    selection_of,
-    size,
-)
-from ottla.cli.output import add_format
+from ottla.cli.job import add_rewrite, run_plan, selection_of, size
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.convert import plan_convert
@@ -57,9 +48,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_selection(parser)
-    add_out(parser)
-    add_range(parser)
+    add_rewrite(parser)
     parser.add_argument("--magic", type=int, choices=[0, 1, 2], help="default: as it is")
     parser.add_argument("--codec", choices=[*_CODECS], help="default: as it is")
     parser.add_argument("--level", type=int, help="of the codec (default: Kafka's)")
@@ -70,7 +59,6 @@ def add_parser(subparsers: Any, summary: str) -> None:
         help="put records together into batches of this size, before compression, where no"
         " producer's sequence forbids it (default: batches of magic 2 stay as they are)",
     )
-    parser.add_argument("--segment-bytes", type=size, default=1 << 30, metavar="SIZE")
     parser.add_argument(
         "--set",
         action="append",
@@ -81,8 +69,6 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument(
         "--allow-loss", action="append", default=[], choices=[*Loss], help="may be repeated"
     )
-    add_run(parser, split="1g")
-    add_format(parser)
     parser.set_defaults(run=run)
 
 

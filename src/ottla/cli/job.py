@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ottla.cli.flags import add_partitions
 from ottla.cli.flags import add_range as add_range
-from ottla.cli.output import Format, flush, json_line, print_table, write
+from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.errors import OptionError
 from ottla.jobs.account import Row
 from ottla.jobs.output import OutputJob
@@ -31,6 +31,22 @@ def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
 def add_out(parser: argparse.ArgumentParser) -> None:
     """Where a job writes; what is no partition lies in the sibling OUT.ottla."""
     parser.add_argument("out", metavar="OUT", help="where to write; OUT.ottla holds the account")
+
+
+def add_rewrite(parser: argparse.ArgumentParser) -> None:
+    """The arguments of jobs that write logs anew, with the offsets they had."""
+    add_selection(parser)
+    add_out(parser)
+    add_range(parser)
+    parser.add_argument(
+        "--segment-bytes",
+        type=size,
+        default=1 << 30,
+        metavar="SIZE",
+        help="of the segments that are written (default: 1g)",
+    )
+    add_run(parser, split="1g")
+    add_format(parser)
 
 
 def add_run(parser: argparse.ArgumentParser, *, split: str | None = None) -> None:

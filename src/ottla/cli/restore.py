@@ -3,16 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.job import (
-    add_out,
-    add_range,
-    add_run,
-    add_selection,
-    run_plan,
-    selection_of,
-    size,
-)
-from ottla.cli.output import add_format
+from ottla.cli.job import add_rewrite, run_plan, selection_of
 from ottla.jobs.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.selection import parse_pairs
 from ottla.log.index_builder import SegmentConfig
@@ -34,9 +25,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_selection(parser)
-    add_out(parser)
-    add_range(parser)
+    add_rewrite(parser)
     parser.add_argument("--key", action="append", default=[], help="only records with this key")
     parser.add_argument("--key-pattern", metavar="REGEX", help="only records whose key matches")
     parser.add_argument(
@@ -56,9 +45,6 @@ def add_parser(subparsers: Any, summary: str) -> None:
         metavar="TOPIC=ID",
         help="the id of a topic of OUT; a renamed one has none otherwise, the others keep theirs",
     )
-    parser.add_argument("--segment-bytes", type=size, default=1 << 30, metavar="SIZE")
-    add_run(parser, split="1g")
-    add_format(parser)
     parser.set_defaults(run=run)
 
 
