@@ -107,6 +107,14 @@ def test_the_examples_run(document: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_example_without_spark_names_the_damage_and_reads_the_rest() -> None:
+    script = ROOT / "examples" / "read_segment.py"
+    shown = subprocess.check_output([sys.executable, script], text=True).splitlines()
+    assert "offset 1: crc-matches" in shown[0]
+    assert "b'tea'" in shown[1]
+    assert "crc-matches" in shown[2]
+
+
 def run_examples(document: Path) -> None:
     """Run the blocks of a document in order, here."""
     names: dict[str, object] = {"__name__": "__main__"}
