@@ -12,7 +12,7 @@ import ottla
 
 
 def main() -> None:
-    """Two batches; the second is spoiled, so that a strict reader stops and a lenient one goes on."""
+    """Spoil the second of two batches: a strict reader stops there, a lenient one goes on."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "00000000000000000000.log"
         orders = pa.table({"key": [b"ada", b"bob"], "value": [b"tea", b"ink"]})
