@@ -17,7 +17,7 @@ INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tes
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-demo: $(READY) java ## Write segments, read them back, end in a Spark job over them
+demo: $(READY) java ## Every command on the logs of a small, unlucky cluster; leaves them and a report
 	$(BIN)/ottla demo
 
 test: $(READY) java ## All that needs only Python and Java
