@@ -33,7 +33,8 @@ PARTITIONS = 4
 RECORDS = 5_000_000
 QUICK_RECORDS = 200_000
 VALUE_BYTES = 100
-WARM_UP_TURNS = 1  # in a session; a command is a new process each time
+# In a session. A command is a new process each time, and runs long enough to be timed once.
+WARM_UP_TURNS = 1
 ROUNDS = 2
 
 COUNT_TO_CONNECTOR = 4.0
@@ -100,7 +101,7 @@ def _queries(spark: SparkSession, broker: Broker, records: int) -> Iterator[tupl
     ]
     for what, run, target in work:
         turns = {"ours": lambda run=run: run(ours), "theirs": lambda run=run: run(theirs)}
-        best = _best(records, WARM_UP_TURNS, **turns)
+        best = _best(records, WARM_UP_TURNS, ROUNDS, **turns)
         yield _line(f"{what}, and Spark's Kafka connector", best, target)
 
 
@@ -129,7 +130,7 @@ def _export(spark: SparkSession, broker: Broker, records: int, out: Path) -> tup
         writer = frame.write.partitionBy("topic", "partition")
         writer.option("compression", "zstd").parquet(str(next(names)))
 
-    best = _best(records, WARM_UP_TURNS, ours=ours, theirs=theirs)
+    best = _best(records, WARM_UP_TURNS, ROUNDS, ours=ours, theirs=theirs)
     shutil.rmtree(out)
     what = "export to Parquet, and connector with Spark's writer"
     return _line(what, best, PARQUET_TO_CONNECTOR)
@@ -155,7 +156,8 @@ def _commands(log_dir: Path, records: int) -> Iterator[tuple[str, ...]]:
         ),
     ]
     for what, ours, theirs, target in commands:
-        best = _best(records, ours=lambda ours=ours: _run(ours), theirs=lambda it=theirs: _run(it))
+        turns = {"ours": lambda ours=ours: _run(ours), "theirs": lambda it=theirs: _run(it)}
+        best = _best(records, 0, 1, **turns)
         yield _line(what, best, target)
 
 
@@ -164,10 +166,10 @@ def _run(command: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _best(records: int, warm_up: int = 0, **contenders: Work) -> dict[str, float]:
+def _best(records: int, warm_up: int, rounds: int, **contenders: Work) -> dict[str, float]:
     """Records per second of each; they take turns, of which the first `warm_up` do not count."""
     best = dict.fromkeys(contenders, 0.0)
-    for number in range(warm_up + ROUNDS):
+    for number in range(warm_up + rounds):
         for name, work in contenders.items():
             begin = time.perf_counter()
             work()
