@@ -120,10 +120,8 @@ def mounted(
 ) -> Iterator[Mounted]:
     """All outputs and their controls in one broker."""
     folder = tmp_path_factory.mktemp("mounted-jobs")
-    lost = {topic: set[int]() for topic in DAMAGED}
     damaged = shutil.copytree(logs["stopped"], folder / "damaged")
-    for topic in DAMAGED:
-        lost[topic] = damage(damaged / f"{topic}-0")
+    lost = {topic: damage(damaged / f"{topic}-0") for topic in DAMAGED}
     sources = {"current": logs["stopped"], "legacy": legacy_log, "damaged": damaged}
     outputs = {name: run_command(made, sources, folder / name) for name, made in MADE.items()}
     broker = new_broker(folder)
@@ -144,7 +142,8 @@ def mounted(
 
 def damage(partition: Path) -> set[int]:
     """Flip a byte in the middle of a partition, and tell which offsets this costs."""
-    log = sorted(partition.glob("*.log"))[len(list(partition.glob("*.log"))) // 2]
+    logs = sorted(partition.glob("*.log"))
+    log = logs[len(logs) // 2]
     batches = [line for line in naive.decode(log.read_bytes()) if line["type"] == "batch"]
     hit = batches[len(batches) // 2]
     data = bytearray(log.read_bytes())
