@@ -32,6 +32,8 @@ from ottla.storage import open_file
 HEADING = ("what", "Ottla", "against", "ratio", "target")
 PARTITIONS = 16
 CORES = 2
+MOST_ROUNDS = 3  # a turn takes up to half a minute
+WARM_UPS = 1
 
 VERIFY_TO_ONE_PROCESS = 0.7
 EXPORT_TO_JVM = 3.0
@@ -83,7 +85,7 @@ def _verify(codec: str, plan: Plan) -> tuple[str, ...]:
         return size // PARTITIONS
 
     turns = {"spark": timed(on_spark), "one": timed(in_one_process)}
-    best = best_rates(turns, min(plan.rounds, 3))
+    best = best_rates(turns, min(plan.rounds, MOST_ROUNDS), WARM_UPS)
     return _line(
         f"{codec}: verify, MB/s per core, and one process",
         best["spark"] / CORES,
@@ -109,7 +111,7 @@ def _export(codec: str, plan: Plan, scratch: Path) -> tuple[str, ...]:
         return size
 
     turns = {"ours": timed(_fresh(ours, scratch)), "jvm": timed(_fresh(through_the_jvm, scratch))}
-    best = best_rates(turns, min(plan.rounds, 3))
+    best = best_rates(turns, min(plan.rounds, MOST_ROUNDS), WARM_UPS)
     what = f"{codec}: export to Parquet, MB/s, and the JVM's writer"
     return _line(what, best["ours"], best["jvm"], EXPORT_TO_JVM)
 
@@ -153,7 +155,7 @@ def _convert(plan: Plan, scratch: Path) -> tuple[str, ...]:
         "ours": timed(_fresh(convert_part, scratch)),
         "alone": timed(compress_only),
     }
-    best = best_rates(turns, min(plan.rounds, 3))
+    best = best_rates(turns, min(plan.rounds, MOST_ROUNDS), WARM_UPS)
     what = "none -> zstd: convert, MB/s, and the compressor alone"
     return _line(what, best["ours"], best["alone"], CONVERT_TO_COMPRESSOR)
 
