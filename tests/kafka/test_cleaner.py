@@ -1,4 +1,4 @@
-"""Random logs, with transactions, cleaned by a broker and by our rules: the same bytes."""
+"""Random logs with transactions, cleaned by a broker, our rules and our job: the same bytes."""
 
 import random
 import time
@@ -21,6 +21,11 @@ from test_transaction_rules import patiently
 
 import naive
 from builders import Row, batch
+from jobs.compacting import compact_plainly
+from ottla.jobs.compact import plan_compaction
+from ottla.jobs.compact_survey import CompactOptions
+from ottla.jobs.selection import Selection
+from ottla.rules.cleanable import CleanerConfig
 from ottla.rules.cleaning import clean_window, learn_window, make_decoder
 from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
 from ottla.rules.transactions import Transactions
@@ -149,6 +154,19 @@ def clean(data: bytes, rest: bytes, dirty: int, bound: int, now: int) -> bytes:
     return clean_window(cleaner, make_decoder(), region, batches, markers).data
 
 
+def compact(logs: Path, topic: str, segments: dict[int, bytes], dirty: int, now: int) -> bytes:
+    """What the job of `ottla compact` leaves of these segments; the last one is active."""
+    folder = logs / f"{topic}-0"
+    folder.mkdir(parents=True)
+    for base, data in segments.items():
+        (folder / f"{base:020}.log").write_bytes(data)
+    (logs / "cleaner-offset-checkpoint").write_text(f"0\n1\n{topic} 0 {dirty}\n")
+    out = logs.with_name(f"{logs.name}-out")
+    options = CompactOptions(config=CleanerConfig(0.0, delete_retention_ms=RETENTION))
+    compact_plainly(plan_compaction(Selection((str(logs),)), str(out), options, now=now))
+    return cleaned_part(out / folder.name, max(segments))
+
+
 def newest_horizon(data: bytes) -> int:
     """When the broker cleaned, as far as its output tells; else now."""
     lines = [line for line in naive.decode(data) if line["type"] == "batch"]
@@ -157,7 +175,9 @@ def newest_horizon(data: bytes) -> int:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_two_rounds_of_the_brokers_cleaner_leave_the_same_bytes(broker: Broker, seed: int) -> None:
+def test_two_rounds_of_the_brokers_cleaner_leave_the_same_bytes(
+    broker: Broker, tmp_path: Path, seed: int
+) -> None:
     topic = f"cleaned-{seed}"
     create_topic(
         broker.bootstrap,
@@ -182,8 +202,9 @@ def test_two_rounds_of_the_brokers_cleaner_leave_the_same_bytes(broker: Broker, 
         allow_cleaning(broker, topic)
         wait_until_cleaned(broker, topic, first_bound)
         once = cleaned_part(folder, first_bound)
-        ours = clean(original, writer.segments[-1][1], 0, first_bound, newest_horizon(once))
-        assert ours == once
+        now = newest_horizon(once)
+        assert clean(original, writer.segments[-1][1], 0, first_bound, now) == once
+        assert compact(tmp_path / "first", topic, dict(writer.segments), 0, now) == once
         assert len(once) < len(original)
 
         middle = writer.segments[-1][1]
@@ -195,3 +216,5 @@ def test_two_rounds_of_the_brokers_cleaner_leave_the_same_bytes(broker: Broker, 
         now = max(newest_horizon(twice), newest_horizon(once))
         last = writer.segments[-1][1]
         assert clean(once + middle, last, first_bound, second_bound, now) == twice
+        segments = {0: once, first_bound: middle, second_bound: last}
+        assert compact(tmp_path / "second", topic, segments, first_bound, now) == twice
