@@ -27,11 +27,11 @@ function makeTable(id, columns, rows) {
     }))));
   }
   function sortBy(column, head) {
-    const falls = head.getAttribute("aria-sort") === "ascending" || (!head.hasAttribute("aria-sort") && column.text);
+    // Numbers begin with the greatest, words with a; another click turns the order.
+    const before = head.getAttribute("aria-sort");
+    const descending = before ? before === "ascending" : Boolean(column.text);
     heads.forEach((other) => other.removeAttribute("aria-sort"));
-    const descending = falls && head.dataset.last !== "descending";
-    head.dataset.last = descending ? "descending" : "ascending";
-    head.setAttribute("aria-sort", head.dataset.last);
+    head.setAttribute("aria-sort", descending ? "descending" : "ascending");
     const order = (a, b) => {
       const [x, y] = [valueOf(column, a), valueOf(column, b)];
       if (x === null || x === undefined) return 1;
