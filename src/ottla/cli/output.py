@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+_NAME_WIDTH: Final = 40
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -66,11 +67,15 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+    for number, title in enumerate(titles):
+        # The name of a row stays whole on a narrow terminal, unless it is a long path.
+        widest = max((len(row[number]) for row in cells), default=0)
+        whole = number == 0 and widest <= _NAME_WIDTH
+        table.add_column(title, overflow="fold", no_wrap=whole)
+    for row in cells:
+        table.add_row(*row)
     width = None if sys.stdout.isatty() else 1 << 12
     console = Console(file=sys.stdout, width=width, markup=False, highlight=False)
     with console.capture() as printed:
