@@ -119,7 +119,7 @@ def test_rows_of_20_megabytes_are_the_same_for_every_split(
     logs, topic = large
     frame = load(spark, logs, includeHeaders="true", splitBytes=split)
     tasks = frame.rdd.getNumPartitions()
-    assert {"4k": tasks > 100, "1m": 10 < tasks < 40, "64m": tasks == 1}[split], tasks
+    assert {"4k": tasks > 100, "1m": 10 < tasks < 40, "64m": tasks < 5}[split], tasks
     assert lines(frame) == all_lines(topic)
 
 
