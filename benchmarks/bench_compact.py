@@ -23,8 +23,8 @@ from ottla import NewBatch, write_segment
 from ottla.format.attributes import Codec
 
 HEADING = ("records", "keys", "log MB", "seconds", "of these start", "Mrec/s", "growth", "target")
-DISTINCT = 10_000_000
-STRIDE = 7_654_321  # prime to DISTINCT: keys come in no order
+RECORDS_PER_KEY = 5
+STRIDE = 7_654_321  # prime to the number of keys: they come in no order
 PER_SEGMENT = 2_500_000
 PER_CHUNK = 250_000
 START = 1000
@@ -40,7 +40,7 @@ def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
     first = _compact(small)[0]
     yield _line(small, first, start, "", "")
     second, left = _compact(10 * small)
-    assert left == min(DISTINCT, 10 * small), f"{left} records are left"
+    assert left == 10 * small // RECORDS_PER_KEY, f"{left} records are left"
     growth = (second - start) / (first - start) / 10
     missed = "" if growth <= COMPACT_GROWTH else " (!)"
     yield _line(10 * small, second, start, f"{growth:.2f}{missed}", str(COMPACT_GROWTH))
@@ -51,7 +51,7 @@ def _line(count: int, seconds: float, start: float, growth: str, target: str) ->
     rate = f"{count / (seconds - start) / 1e6:.2f}" if start else ""
     return (
         f"{count:,}",
-        f"{min(count, DISTINCT):,}",
+        f"{count // RECORDS_PER_KEY:,}",
         f"{size / 1e6:.0f}",
         f"{seconds:.1f}",
         f"{start:.1f}" if start else "all",
@@ -63,7 +63,7 @@ def _line(count: int, seconds: float, start: float, growth: str, target: str) ->
 
 def log_directory(count: int) -> Path:
     """A log directory with one partition, written the first time it is asked for."""
-    root = SEGMENTS / f"compact-{count}"
+    root = SEGMENTS / f"compact-{count}-{count // RECORDS_PER_KEY}"
     if root.exists():
         return root
     unfinished = root.with_suffix(".unfinished")
@@ -73,16 +73,17 @@ def log_directory(count: int) -> Path:
     for base in range(0, count, PER_SEGMENT):
         stop = min(count, base + PER_SEGMENT)
         new = NewBatch(codec=Codec.LZ4, base_offset=base)
-        write_segment(_records(base, stop), folder / f"{base:020d}.log", new_batch=new)
+        rows = _records(base, stop, count // RECORDS_PER_KEY)
+        write_segment(rows, folder / f"{base:020d}.log", new_batch=new)
     unfinished.rename(root)
     return root
 
 
-def _records(start: int, stop: int) -> Iterator[pa.RecordBatch]:
+def _records(start: int, stop: int, distinct: int) -> Iterator[pa.RecordBatch]:
     """Keys of a letter and eight digits, values of about 60 bytes of JSON."""
     for first in range(start, stop, PER_CHUNK):
         numbers = np.arange(first, min(stop, first + PER_CHUNK))
-        keys = _texts(numbers * STRIDE % DISTINCT, b"u", b"")
+        keys = _texts(numbers * STRIDE % distinct, b"u", b"")
         values = _texts(numbers, b'{"name": "somebody", "country": "nowhere", "visit": ', b"}")
         times = pa.array(1_700_000_000_000 + numbers // 100)
         yield pa.RecordBatch.from_arrays(

@@ -282,3 +282,17 @@ def test_memory_does_not_grow_with_what_a_window_expands_to(
 
     peak(less)  # compiles
     assert peak(more) - peak(less) < 32 << 20
+
+
+def test_a_snapshot_beside_a_directory_is_dumped_too(log: Path, tmp_path: Path) -> None:
+    snapshot = segment(tmp_path, builders.batch(ROWS[:1]), name="0-1.checkpoint")
+    found = run("dump", log.parent, snapshot).of("record")
+    assert [record["file"] for record in found] == [str(log)] * 4 + [str(snapshot)]
+
+
+def test_a_snapshot_has_no_part_of_a_range(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = segment(tmp_path, builders.batch(ROWS[:1]), name="0-1.checkpoint")
+    assert run("dump", "--from", "0", snapshot).status == 2
+    assert "is a snapshot" in capsys.readouterr().err

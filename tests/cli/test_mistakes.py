@@ -20,7 +20,9 @@ from ottla.jobs.demo import make_logs
 
 TEXT_LOG = "[2024-04-24 10:00:00,000] INFO [KafkaServer id=1] started (kafka.server)\n" * 100
 # Root without its right to read everything: tests often run as root.
-LIKE_OTHERS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+LIKE_OTHERS = (
+    ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if not os.getuid() else ()
+)
 
 
 def ottla(*words: object, by: Sequence[str] = (), **environment: str) -> str:
@@ -135,8 +137,8 @@ def test_no_java(logs: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def locked(logs: Path, tmp_path: Path) -> Iterator[Path]:
     """A log directory in which nobody may read one segment."""
-    if os.getuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("needs root, and setpriv to give up its rights")
+    if os.getuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("root needs setpriv to give up its rights")
     shutil.copytree(logs / "orders-0", tmp_path / "orders-0")
     (tmp_path / "orders-0/00000000000000000000.log").chmod(0)
     yield tmp_path
@@ -246,22 +248,16 @@ def test_s3_with_credentials_that_it_does_not_know(s3: str, tmp_path: Path) -> N
 
 @pytest.fixture(scope="session")
 def other_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Python of another minor version: one that is installed, or Debian's PyPy, unpacked."""
+    """A Python of another minor version; where none is installed, what answers like one.
+
+    The command asks for the version before Spark starts, and goes no further.
+    """
     names = [f"python3.{minor}" for minor in range(8, 20) if minor != sys.version_info.minor]
     for found in filter(None, map(shutil.which, [*names, "pypy3"])):
         if subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:  # pyenv's shims
             return found
-    folder = tmp_path_factory.mktemp("pypy")
-    download = ["apt-get", "download", "pypy3", "pypy3-lib"]
-    if shutil.which("apt-get") is None or subprocess.run(download, cwd=folder).returncode != 0:
-        pytest.skip("there is no second Python here, and none to download")
-    for package in folder.glob("*.deb"):
-        subprocess.run(["dpkg", "-x", str(package), str(folder)], check=True)
-    libraries = next(folder.glob("usr/lib/*/libpypy3*-c.so")).parent
-    script = folder / "pypy3"
-    script.write_text(
-        f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}" exec "{folder}/usr/bin/pypy3" "$@"\n'
-    )
+    script = tmp_path_factory.mktemp("python") / "python3.9"
+    script.write_text("#!/bin/sh\necho 3.9\n")
     script.chmod(0o755)
     return str(script)
 

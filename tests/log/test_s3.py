@@ -10,7 +10,8 @@ import pytest
 from builders import Row, batch
 from log.generated import random_log
 from log.s3 import BUCKET, Server, s3_server
-from ottla.errors import Severity
+from ottla.errors import PublishError, Severity
+from ottla.jobs.selection import Selection, finish_publishing
 from ottla.log.check import check_partition
 from ottla.log.partition import find_partitions
 from ottla.log.publish import (
@@ -180,3 +181,25 @@ def test_an_open_journal_in_a_bucket_is_settled(options: StorageOptions, committ
     assert is_published(job) == committed
     if committed:
         assert read_bytes(f"{out}/t-0/0.log", options) == b"log"
+
+
+def test_a_read_leaves_the_bucket_with_the_name_of_its_journal_alone(
+    server: Server, options: StorageOptions
+) -> None:
+    client = server.client()
+    client.create_bucket(Bucket=f"{BUCKET}.ottla")  # anybody may own it
+    client.put_object(Bucket=f"{BUCKET}.ottla", Key="job/commit.json", Body=b"{}")
+    client.put_object(Bucket=BUCKET, Key="alone/orders-0/00000000000000000000.log", Body=b"")
+    for path in (f"s3://{BUCKET}/alone", f"s3://{BUCKET}"):
+        finish_publishing(Selection((path,), storage=options))
+    assert (
+        client.get_object(Bucket=f"{BUCKET}.ottla", Key="job/commit.json")["Body"].read() == b"{}"
+    )
+
+
+def test_a_whole_bucket_is_not_written_to(options: StorageOptions) -> None:
+    with (
+        pytest.raises(PublishError, match="name a folder in it"),
+        run_job(f"s3://{BUCKET}", "job", options),
+    ):
+        pass

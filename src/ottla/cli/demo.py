@@ -44,11 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     _say(f"Making the logs of a small cluster in {logs}")
     make_logs(logs)
     for step in _steps(logs, arguments.out):
-        _show(step)
+        if failure := _show(step):
+            return failure
     _query(logs, arguments.master)
     page = os.path.join(arguments.out, "report.html")
     about = "All of it on one page, with what other codecs and batch sizes would save"
-    _show(Step(about, ("report", "--format", "text", logs, "-o", page)))
+    if failure := _show(Step(about, ("report", "--format", "text", logs, "-o", page))):
+        return failure
     _say(f"The data stays in {logs} and the page in {page}: try the commands yourself.")
     return 0
 
@@ -79,16 +81,21 @@ def _steps(logs: str, out: str) -> list[Step]:
     ]
 
 
-def _show(step: Step) -> None:
+def _show(step: Step) -> int:
+    """Run a step; what it found is shown (1), what failed ends the tour."""
     _say(step.about, step.words)
     # A process of its own, as the reader would run it: what it prints is what one gets.
     command = [sys.executable, "-m", "ottla.cli", *step.words]
     output = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if output.returncode > 1:
+        print(output.stdout + output.stderr)
+        return output.returncode
     lines = (output.stdout + output.stderr).splitlines()
     for line in lines[: step.lines]:
         print(line[:_WIDTH])
     if len(lines) > step.lines:
         print(f"... {len(lines) - step.lines} more lines")
+    return 0
 
 
 def _query(logs: str, master: str | None) -> None:

@@ -15,14 +15,14 @@ _COLUMNS: Final = ("PARTITION", "STEP", "FILE", "POSITION", "WHY")
 
 
 def print_recovery(selection: Selection, style: Format) -> int:
-    """Print every step and the log that remains; 1 if batches would be lost."""
+    """Print every step and the log that remains; 1 if a log would be cut or deleted."""
     choose_partitions(selection)  # refuses what is not there
     lost = False
     rows: list[Row] = []
     for directory in read_log_directories(selection.paths, selection.storage):
         for partition in filter(selection.chooses, directory.partitions):
             plan = plan_recovery(directory, partition, selection.storage)
-            lost |= _loses_batches(plan)
+            lost |= _loses_bytes(plan)
             rows += _rows(partition, plan)
     if style is Format.JSONL:
         for row in rows:
@@ -33,7 +33,7 @@ def print_recovery(selection: Selection, style: Format) -> int:
     return int(lost)
 
 
-def _loses_batches(plan: Recovery) -> bool:
+def _loses_bytes(plan: Recovery) -> bool:
     return any(
         action.step is Step.TRUNCATE
         or (action.step is Step.DELETE and action.file.endswith(Kind.LOG))

@@ -18,7 +18,7 @@ from ottla.jobs.stable import Stable
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.names import DirectoryState
 from ottla.log.partition import Partition, find_partitions
-from ottla.log.publish import publish_committed
+from ottla.log.publish import has_siblings, publish_committed
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.options.offsets import Subscription
 from ottla.options.read import ReadOptions
@@ -87,8 +87,9 @@ def finish_publishing(selection: Selection) -> None:
     """Bring paths that are the OUT of a killed job, or lie in it, to the state it committed."""
     for path in selection.paths:
         whole = path.rstrip("/") if is_remote(path) else os.path.abspath(local_path(path))
-        for out in (whole, posixpath.dirname(whole)):
-            publish_committed(out, selection.storage)
+        if has_siblings(whole):
+            for out in filter(has_siblings, (whole, posixpath.dirname(whole))):
+                publish_committed(out, selection.storage)
 
 
 def choose_partitions(selection: Selection) -> list[Partition]:

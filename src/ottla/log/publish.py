@@ -93,7 +93,19 @@ def journal_folder(out: str) -> str:
     >>> journal_folder("/data/restored/")
     '/data/restored.ottla'
     """
+    if not has_siblings(out):
+        raise PublishError(f"{out} can not be written to as a whole: name a folder in it")
     return f"{out.rstrip('/')}.ottla"
+
+
+def has_siblings(out: str) -> bool:
+    """Whether there is room beside OUT; what has the name of a bucket and more is another's.
+
+    >>> has_siblings("s3://backup"), has_siblings("s3://backup/logs"), has_siblings("/")
+    (False, True, False)
+    """
+    path = out.rstrip("/")
+    return "/" in path.partition("://")[2] if is_remote(out) else path != ""
 
 
 def job_name(inputs: Iterable[Entry], options: Mapping[str, object]) -> str:

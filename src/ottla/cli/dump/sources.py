@@ -1,9 +1,11 @@
 """Which files to dump, and which part of each: files as they are named, or what lies below them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
+from ottla.errors import OptionError
 from ottla.jobs.logs import EVERYTHING, Bounds, Log
 from ottla.jobs.positions import find_start, find_stop
 from ottla.jobs.selection import Selection, require_chosen, resolve_selection
@@ -24,14 +26,32 @@ class Source(NamedTuple):
 def find_sources(selection: Selection) -> Iterator[Source]:
     """The files in order. One that is named by itself is not looked at before its turn."""
     chooses = bool(selection.topics or selection.partitions or selection.start or selection.stop)
-    if not chooses and not any(map(_is_directory, selection.paths)):
-        yield from map(Source, selection.paths)
+    if chooses:
+        _refuse_snapshots(selection.paths)
+        yield from _chosen(selection)
         return
+    for path in selection.paths:
+        if _is_directory(path):
+            yield from _chosen(replace(selection, paths=(path,)))
+        else:
+            yield Source(path)
+
+
+def _chosen(selection: Selection) -> Iterator[Source]:
     found = find_partitions(selection.paths, selection.storage)
     require_chosen(selection, found)
     for partition in filter(selection.chooses, found):
         bounds = resolve_selection(Log(None, partition), selection)
         yield from _segments(partition, bounds, selection)
+
+
+def _refuse_snapshots(paths: Iterable[str]) -> None:
+    """The records of a KRaft snapshot have offsets of their own, and it is of no partition."""
+    for path in paths:
+        if path.endswith(".checkpoint"):
+            raise OptionError(
+                f"{path} is a snapshot: dump it without --topic, --partition, --from and --to"
+            )
 
 
 def _is_directory(path: str) -> bool:
