@@ -45,6 +45,7 @@ TABLES = {
     "topics": ("topic", "topic bytes partitions segments batches records producers"),
     "findings": ("finding", "severity rule count bytes meaning command"),
     "open-transactions": ("openTransaction", "producerId firstOffset heldBack lastTimestamp"),
+    "savings": ("savings", "topic currentBytes bytes savedPerMonth rebatchedBytes compactedBytes"),
     "settings": ("whatIf", "batchBytes bytes low high perMonth savedPerMonth command"),
     "overheads": ("overhead", "topic records recordBytes bytes perRecord"),
     "cleaning": ("compaction", "bytes remainingBytes dirtyRatio distinctKeys tombstones unkeyed"),
@@ -109,13 +110,29 @@ def as_shown(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
+def savings(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What each topic can save: the table that is no row's, but worked out from rows."""
+    for topic in sorted({row["topic"] for row in rows if row["type"] == "whatIf"}):
+        tried = [row for row in rows if row["type"] == "whatIf" and row["topic"] == topic]
+        best = min((row for row in tried if row["magic"] == 2), key=lambda row: row["bytes"])
+        rebatched = min(row["bytes"] for row in tried if row["kind"] == "rebatch")
+        parts = [row for row in rows if row["type"] == "compaction" and row["topic"] == topic]
+        left = [row["remainingBytes"] for row in parts]
+        cleaned = [
+            row["bytes"] if row["remainingBytes"] is None else row["remainingBytes"]
+            for row in parts
+        ]
+        compacted = None if set(left) == {None} else sum(cleaned)
+        yield {**best, "type": "savings", "rebatchedBytes": rebatched, "compactedBytes": compacted}
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_values_on_the_page_are_those_of_the_lines(
     driver: Chrome, page: Path, rows: list[dict[str, Any]], table: str
 ) -> None:
     show(driver, page, 1400)
     kind, names = TABLES[table]
-    expected = [row for row in rows if row["type"] == kind]
+    expected = [row for row in [*rows, *savings(rows)] if row["type"] == kind]
     if table == "settings":
         largest = max((row for row in rows if row["type"] == "topic"), key=lambda row: row["bytes"])
         expected = [row for row in expected if row["topic"] == largest["topic"]]
@@ -181,6 +198,56 @@ def test_another_topic_can_be_chosen(
     wanted = [row["bytes"] for row in rows if row["type"] == "whatIf" and row["topic"] == "users"]
     shown = [int(cells["bytes"][0]) for cells in driver.execute_script(CELLS, "settings")]
     assert shown == wanted
+
+
+def test_a_partition_that_no_cleaner_gets_through_stays_as_large_as_it_is(
+    driver: Chrome, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    [users] = [row for row in rows if row["type"] == "compaction" and row["topic"] == "users"]
+    damaged = {**users, "partition": 1, "bytes": 1_000_000, "remainingBytes": None}
+    page = tmp_path / "report.html"
+    page.write_text(render_page([*rows, damaged]), encoding="utf-8")
+    show(driver, page, 1400)
+    shown = {
+        cells["topic"][0]: cells["compactedBytes"][0]
+        for cells in driver.execute_script(CELLS, "savings")
+    }
+    assert int(shown["users"]) == users["remainingBytes"] + 1_000_000
+    assert shown["clicks"] == ""  # no record has a key
+
+
+def test_a_topic_of_which_nothing_could_be_tried_is_no_choice(
+    driver: Chrome, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    sizes = {row["topic"]: row["bytes"] for row in rows if row["type"] == "topic"}
+    largest = max(sizes, key=lambda topic: sizes[topic])
+    left = [row for row in rows if row["type"] != "whatIf" or row["topic"] != largest]
+    page = tmp_path / "report.html"
+    page.write_text(render_page(left), encoding="utf-8")
+    show(driver, page, 1400)
+    assert driver.get_log("browser") == []
+    [topics, _, _] = driver.find_elements(By.CSS_SELECTOR, "#what-if select")
+    offered = {each.text for each in topics.find_elements(By.TAG_NAME, "option")}
+    assert offered == set(sizes) - {largest}
+    assert driver.execute_script(CELLS, "settings")
+
+
+@pytest.mark.parametrize(
+    ("severity", "text"),
+    [
+        ("warning", "0 kinds of errors, 1 kind of warnings and 0 open transactions;"),
+        ("note", "Every batch, record and index is as it should be."),
+    ],
+)
+def test_health_is_good_only_without_warnings(
+    driver: Chrome, rows: list[dict[str, Any]], tmp_path: Path, severity: str, text: str
+) -> None:
+    finding = next(row for row in rows if row["type"] == "finding")
+    left = [row for row in rows if row["type"] not in ("finding", "openTransaction")]
+    page = tmp_path / "report.html"
+    page.write_text(render_page([*left, {**finding, "severity": severity}]), encoding="utf-8")
+    show(driver, page, 1400)
+    assert text in driver.find_element(By.ID, "health").text
 
 
 def test_every_section_names_its_command(driver: Chrome, page: Path) -> None:

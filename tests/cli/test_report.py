@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.output import Format
+from ottla.cli.report import print_report
 from ottla.jobs.demo import make_logs
 
 
@@ -46,6 +48,16 @@ def test_text_says_what_is_best_and_where_the_page_is(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"^users +1 +1 +\d+ +10000 .*%$", done.stdout, re.MULTILINE)
     assert "users.html has the rest." in done.stdout
+
+
+def test_quiet_leaves_out_the_table_but_not_the_lines(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    rows = [{"type": "report", "errors": 0}]
+    print_report(rows, Format.TEXT, "report.html", quiet=True)
+    assert capsysbinary.readouterr().out == b""
+    print_report(rows, Format.JSONL, "report.html", quiet=True)
+    assert json.loads(capsysbinary.readouterr().out) == rows[0]
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,74 @@ def test_lateness_is_the_way_back_to_the_newest_record_before(tmp_path: Path) ->
     assert [(row["from"], row["count"]) for row in found] == [(0, 4), (1, 1), (16, 1)]
 
 
+def test_topics_share_the_buckets_of_the_timeline(tmp_path: Path) -> None:
+    # One plot draws them on top of each other: 300 minutes in at most 120 buckets are 3 each.
+    minute = 60_000
+    begin = START // minute * minute
+    for topic, minutes in {"long": (0, 299), "short": (4, 5, 100)}.items():
+        batches = [
+            batch([Record(offset, begin + at * minute, b"k", b"v")])
+            for offset, at in enumerate(minutes)
+        ]
+        write_log(tmp_path / f"{topic}-0", b"".join(batches))
+    size = len(batches[0])
+    rows = of(report(tmp_path, what_if=False, compaction=False), "timeline")
+    assert {row["to"] - row["from"] for row in rows} == {3 * minute}
+    assert [(row["topic"], (row["from"] - begin) // minute, row["bytes"]) for row in rows] == [
+        ("long", 0, size),
+        ("long", 297, size),
+        ("short", 3, 2 * size),
+        ("short", 99, size),
+    ]
+
+
+def test_bytes_of_producers_beyond_those_named_are_counted_once(tmp_path: Path) -> None:
+    # 10,000 are named. The rest share a line with batches of no producer, here the smallest.
+    named = b"".join(
+        batch([Record(number, START, None, b"value")], producer=(number, 0, 0))
+        for number in range(10_050)
+    )
+    unnamed = batch([Record(10_050, START, None, b"")])
+    write_log(tmp_path / "many-0", named + unnamed)
+    rows = report(tmp_path, what_if=False, compaction=False)
+    [rest] = of(rows, "producer", producerId=None)
+    assert rest["bytes"] == 50 * len(named) // 10_050 + len(unnamed)
+
+
+def test_commands_choose_what_the_report_was_asked_for(tmp_path: Path) -> None:
+    for name in ("a-0", "a-1", "b c-1"):
+        write_log(tmp_path / name, batch([Record(0, START, b"k", b"v")]))
+    root = str(tmp_path)
+    chosen = Selection((root,), topics=("a", "b c"), partitions=(1,))
+    options = ReportOptions(
+        price=0.5, sample_bytes=1 << 20, split_bytes=1 << 21, seed=4, compaction=False
+    )
+    settings = [Setting(2, Codec.ZSTD, 3, BATCH_SIZES[0])]
+    rows = build_report(PlainRunner(), chosen, options, settings, NOW)
+    which = "--topic a --topic 'b c' --partition 1"
+    assert rows[0]["commands"] == {
+        "contents": f"ottla ls {root} {which}",
+        "health": f"ottla verify {root} {which}",
+        "transactions": f"ottla transactions {root} {which} --now {NOW}",
+        "whatIf": f"ottla report {root} -o report.html {which} --price-per-gb-month 0.5"
+        " --sample-bytes 1048576 --split-bytes 2097152 --seed 4 --without compaction"
+        f" --now {NOW}",
+        "compaction": f"ottla compact {root} OUT --include-active --explain {which} --now @{NOW}",
+    }
+    assert [row["command"] for row in of(rows, "whatIf", topic="a")] == [
+        f"ottla convert {root} OUT --topic a --partition 1 --magic 2 --codec zstd --level 3"
+        " --batch-bytes 16384"
+    ]
+
+
+def test_commands_name_no_flag_that_is_as_usual(tmp_path: Path) -> None:
+    write_log(tmp_path / "a-0", batch([Record(0, START, b"k", b"v")]))
+    commands = report(tmp_path, what_if=False)[0]["commands"]
+    assert commands["contents"] == f"ottla ls {tmp_path}"
+    # The section would show nothing again with --without what-if.
+    assert commands["whatIf"] == f"ottla report {tmp_path} -o report.html --now {NOW}"
+
+
 def test_a_damaged_batch_is_placed_and_left_out(tmp_path: Path) -> None:
     batches = [batch([Record(offset, START, b"k", b"value")]) for offset in range(6)]
     log = write_log(tmp_path / "broken-0", b"".join(batches))

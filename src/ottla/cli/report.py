@@ -19,9 +19,10 @@ _EXAMPLE: Final = """example:
   ottla demo --out demo-out
   ottla report demo-out/kafka-logs --topic orders -o report.html
 
-The page needs no network. Every number on it is in the JSON lines too (--format jsonl). What-if
-figures are measured: windows of each topic are re-encoded in every setting; a topic larger than
---sample-bytes is estimated from that much of it, with bounds that hold 99 times in 100."""
+The page needs no network. Every number on it is in the JSON lines too (--format jsonl), or worked
+out from them. What-if figures are measured: windows of each topic are re-encoded in every setting;
+a topic larger than --sample-bytes is estimated from that much of it, with bounds that hold 99 times
+in 100. --quiet leaves out the table, never the lines: they are the data."""
 _SECTIONS: Final = ("what-if", "compaction")
 
 
@@ -86,8 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows = build_report(runner, selection, options, all_settings(), now)
     if arguments.out:
         _write(arguments.out, render_page(rows))
-    if not arguments.quiet:
-        _print(rows, arguments.format, arguments.out)
+    print_report(rows, arguments.format, arguments.out, quiet=arguments.quiet)
     return int(rows[0]["errors"] > 0)
 
 
@@ -99,11 +99,14 @@ def _write(out: str, page: str) -> None:
     move_files([(unfinished, os.path.abspath(out) if "://" not in out else out)])
 
 
-def _print(rows: Sequence[Row], style: Format, out: str | None) -> None:
+def print_report(rows: Sequence[Row], style: Format, out: str | None, *, quiet: bool) -> None:
+    """The lines, which are the data, or what of them a person wants to know without the page."""
     if style is Format.JSONL:
         for row in rows:
             write(json_line(row))
         flush()
+        return
+    if quiet:
         return
     topics = [row for row in rows if row["type"] == "topic"]
     titles = ("topic", "partitions", "segments", "bytes", "records")

@@ -1,11 +1,12 @@
-// The sections of the page, from the rows of the report. Nothing is computed here that is no row's.
+// The sections of the page, from the rows of the report. What is no row's value is worked out here from
+// rows: savings of all topics, shares, and what compaction alone leaves of a topic.
 "use strict";
 const ROWS = JSON.parse(document.getElementById("rows").textContent);
 const byType = (type) => ROWS.filter((row) => row.type === type);
 const REPORT = ROWS[0];
 const section = (id) => document.getElementById(id);
 const topicNames = byType("topic").sort((a, b) => b.bytes - a.bytes).map((row) => row.topic);
-const topicChoice = (changed) => makeChoice("Topic", topicNames.map((name) => [name, name]), changed);
+const topicChoice = (names, changed) => makeChoice("Topic", names.map((name) => [name, name]), changed);
 const MAX_PARTITIONS = 120;
 
 function drawTop() {
@@ -14,7 +15,7 @@ function drawTop() {
   const tile = (text, about, value, kind) => make("div", { class: `tile ${kind || ""}`, "data-value": value }, make("b", {}, text), make("span", {}, about));
   section("top").append(
     make("h1", {}, `The logs in ${REPORT.paths.join(", ")}`),
-    make("p", { class: "soft" }, `Read on ${timeText(REPORT.created)} UTC by ottla ${REPORT.version}. Every number is measured on these files.`),
+    make("p", { class: "soft" }, `Read on ${timeText(REPORT.created)} UTC by ottla ${REPORT.version}. Numbers are measured on these files; what-if figures of topics above ${bytesText(REPORT.sampleBytes)} are estimated.`),
     make("div", { class: "tiles" },
       tile(bytesText(REPORT.bytes), "on disk", REPORT.bytes),
       tile(countText(REPORT.records), "records", REPORT.records),
@@ -61,7 +62,7 @@ function drawDistributions(home) {
       { name: "bytes", title: "Size", text: bytesText },
     ], byType("producer").filter((row) => row.topic === topic)));
   };
-  const choice = topicChoice(draw);
+  const choice = topicChoice(topicNames, draw);
   home.append(make("div", { class: "controls" }, choice.label), grid, card("Producers that wrote most", producers));
   draw();
 }
@@ -81,9 +82,10 @@ function shareOf(segments, total, offset) {
 function drawHealth() {
   const home = section("health");
   const findings = byType("finding"), open = byType("openTransaction");
-  const bad = findings.filter((row) => row.severity === "error").length;
+  const kinds = (severity) => findings.filter((row) => row.severity === severity).length;
+  const bad = kinds("error"), doubtful = kinds("warning");
   home.append(make("h2", {}, "Health"), commandLine(REPORT.commands.health));
-  home.append(make("p", {}, bad || open.length ? `${manyText(bad, "kind")} of errors and ${manyText(open.length, "open transaction")}; each is marked where it is.` : "Every batch, record and index is as it should be."));
+  home.append(make("p", {}, bad || doubtful || open.length ? `${manyText(bad, "kind")} of errors, ${manyText(doubtful, "kind")} of warnings and ${manyText(open.length, "open transaction")}; each is marked where it is.` : "Every batch, record and index is as it should be."));
   drawMap(home, findings, open);
   if (findings.length) home.append(card("What was found", makeTable("findings", [
     { name: "severity", title: "", node: (row) => make("span", { class: `chip ${row.severity}` }, row.severity) },
@@ -157,8 +159,10 @@ function drawSummary(home, rows) {
   const summary = bestByTopic().map((best) => {
     const its = rows.filter((row) => row.topic === best.topic);
     const rebatched = its.filter((row) => row.kind === "rebatch").sort((a, b) => a.bytes - b.bytes)[0];
-    const parts = compaction.filter((row) => row.topic === best.topic && row.remainingBytes !== null);
-    return { ...best, setting: `${settingText(best)}, ${powerText(best.batchBytes)}`, rebatchedBytes: rebatched ? rebatched.bytes : null, compactedBytes: parts.length ? parts.reduce((sum, row) => sum + row.remainingBytes, 0) : null };
+    const parts = compaction.filter((row) => row.topic === best.topic);
+    // A partition that no cleaner gets through stays as it is.
+    const compactedBytes = parts.some((row) => row.remainingBytes !== null) ? parts.reduce((sum, row) => sum + (row.remainingBytes ?? row.bytes), 0) : null;
+    return { ...best, setting: `${settingText(best)}, ${powerText(best.batchBytes)}`, rebatchedBytes: rebatched ? rebatched.bytes : null, compactedBytes };
   });
   home.append(card("The most that each topic can save", makeTable("savings", [
     { name: "topic", title: "Topic" },
@@ -203,7 +207,8 @@ function drawSettings(home, rows) {
       { name: "command", title: "Command", node: (row) => row.command ? make("code", {}, row.command) : "batch.size of the producers" },
     ], its));
   };
-  const topics = topicChoice(draw);
+  // Nothing can be tried of a topic that is empty or wholly damaged.
+  const topics = topicChoice(topicNames.filter((name) => rows.some((row) => row.topic === name)), draw);
   const formats = makeChoice("Format", [["2", "v2"], ["1", "v1"], ["0", "v0"]], draw);
   const lengths = [...new Set(rows.map((row) => row.batchBytes))].sort((a, b) => a - b);
   const sizes = makeChoice("Batches of", lengths.map((size) => [String(size), powerText(size)]), draw);
@@ -232,4 +237,4 @@ drawContents();
 drawHealth();
 drawWhatIf();
 drawCompaction();
-section("end").append(make("p", {}, "Sizes are in powers of ten; hold a number to see it exactly. Batches that already have a codec are copied by convert whatever its level. The figures of this page are the lines that ottla report prints."));
+section("end").append(make("p", {}, "Sizes are in powers of ten; hold a number to see it exactly. Batches that already have a codec are copied by convert whatever its level. The figures of this page are those of the lines that ottla report prints, or worked out from them."));

@@ -50,7 +50,6 @@ class CleaningPart:
     now: int
     runs: bool
     storage: StorageOptions
-    config: CleanerConfig = _DEFAULTS
 
     @property
     def size(self) -> int:
@@ -132,7 +131,6 @@ def _broker_view(part: CleaningPart, transactions: Transactions) -> Row:
     seen = _cleanable(part, transactions)
     return {
         "dirtyRatio": round(seen.dirty_ratio, 4),
-        "cleanBytes": seen.clean_size,
         "cleanableBytes": seen.cleanable_size,
         "chosen": seen.is_chosen,
         "obstacles": [obstacle._asdict() for obstacle in seen.obstacles],
@@ -159,7 +157,7 @@ def _cleanable(
         log_end=transactions.end_offset,
         last_stable_offset=transactions.last_stable_offset(),
         now=part.now,
-        config=part.config,
+        config=_DEFAULTS,
         include_active=include_active,
     )
 
@@ -174,7 +172,7 @@ def _run_round(part: CleaningPart, transactions: Transactions) -> Row:
     offsets = KeyOffsets(secret, MAX_KEYS)
     try:
         _learn(part, transactions, round_, offsets)
-        remaining, removed = _clean(part, transactions, round_, offsets)
+        remaining = _clean(part, transactions, round_, offsets)
     except (CorruptLogError, UnsupportedError) as error:
         # Kafka's cleaner thread ends here too.
         row["stoppedBy"] = str(error)
@@ -182,7 +180,6 @@ def _run_round(part: CleaningPart, transactions: Transactions) -> Row:
     return row | {
         "distinctKeys": offsets.count,
         "remainingBytes": remaining,
-        "removedRecords": removed,
         "keysFull": offsets.is_full,
     }
 
@@ -200,20 +197,19 @@ def _learn(
 
 def _clean(
     part: CleaningPart, transactions: Transactions, round_: Cleanable, offsets: KeyOffsets
-) -> tuple[int, int]:
-    """The bytes that stay of the partition, and how many records go."""
+) -> int:
+    """The bytes that stay of the partition."""
     bound = round_.first_uncleanable_offset
-    told = Round(bound, part.now, part.config.delete_retention_ms)
+    told = Round(bound, part.now, _DEFAULTS.delete_retention_ms)
     cleaner = Cleaner(told, offsets, transactions.aborted(), last_records(transactions.state))
     decoder = make_decoder()
-    read = stays = removed = 0
+    read = stays = 0
     for window in _windows(part, bound):
         markers = read_markers(window.region, window.batches)
         cleaned = clean_window(cleaner, decoder, window.region, window.batches, markers)
         read += int(window.batches.size.sum())
         stays += len(cleaned.data)
-        removed += int((~cleaned.judged.keep).sum())
-    return part.size - read + stays, removed
+    return part.size - read + stays
 
 
 def _windows(part: CleaningPart, bound: int) -> Iterator[Window]:

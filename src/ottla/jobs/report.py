@@ -77,7 +77,7 @@ def build_report(
         sources = _sources(logs, wholes, judged)
         rows += _what_if(runner, sources, selection, options, settings)
         rows += overhead_rows(rows)
-    return [head_row(selection.paths, now, options, rows), *rows]
+    return [head_row(selection, now, options, rows), *rows]
 
 
 def _findings(runner: Runner, selection: Selection, options: ReportOptions) -> list[Row]:
@@ -133,7 +133,7 @@ def _what_if(
     measured = runner.map("what-if", trials, try_unit, MEASURED_SCHEMA)
     sizes = {(row["unit"], row["setting"]): row["size"] for row in measured}
     return [
-        what_if_row(plan, setting, plan.estimate(sizes, number), options, selection.paths)
+        what_if_row(plan, setting, plan.estimate(sizes, number), options, selection)
         for plan in plans
         for number, setting in enumerate(settings)
     ]

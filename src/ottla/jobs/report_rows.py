@@ -1,6 +1,6 @@
 """The rows of a report: what is there, how it is, what it would be otherwise.
 
-Everything that the page shows is in a row; the page computes nothing but how to show it.
+Everything that the page shows is in a row or worked out from rows: sums of savings, and shares.
 """
 
 import shlex
@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla.batch.convert import Loss
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.logs import Log
+from ottla.jobs.selection import Selection
 from ottla.jobs.survey import BUCKET_MS, Survey, add_up, bin_floor
 from ottla.jobs.what_if import BATCH_SIZES, CONFIDENCE, Estimate, Plan, Setting
 from ottla.log.partition import Partition
@@ -30,7 +32,12 @@ _MEASURES: Final = {
     "recordBytes": "record_sizes",
     "latenessMs": "lateness",
 }
-_LOSSES: Final = ["timestamps", "headers", "producer-state", "control-records", "leader-epochs"]
+_FLAGS: Final = {  # of `ottla report`, beside what chooses logs
+    "--price-per-gb-month": "price",
+    "--sample-bytes": "sample_bytes",
+    "--split-bytes": "split_bytes",
+    "--seed": "seed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class ReportOptions:
 
 
 def head_row(
-    paths: Sequence[str], created: int, options: ReportOptions, found: Iterable[Row]
+    selection: Selection, created: int, options: ReportOptions, found: Iterable[Row]
 ) -> Row:
     """What the report is about and what it found, in one row."""
     rows = list(found)
@@ -65,7 +72,7 @@ def head_row(
     return {
         "type": "report",
         "version": VERSION,
-        "paths": list(paths),
+        "paths": list(selection.paths),
         "created": created,
         "topics": len(topics),
         **totals,
@@ -75,19 +82,45 @@ def head_row(
         "pricePerGbMonth": options.price,
         "confidence": CONFIDENCE,
         "sampleBytes": options.sample_bytes,
-        "commands": _commands(paths),
+        "commands": _commands(selection, created, options),
     }
 
 
-def _commands(paths: Sequence[str]) -> dict[str, str]:
-    where = shlex.join(paths)
-    return {
-        "contents": f"ottla ls {where}",
-        "health": f"ottla verify {where}",
-        "transactions": f"ottla transactions {where}",
-        "whatIf": f"ottla report {where} -o report.html",
-        "compaction": f"ottla compact {where} OUT --include-active --explain",
+def _commands(selection: Selection, now: int, options: ReportOptions) -> dict[str, str]:
+    """What shows the same of the same logs, as of the same time."""
+    paths, chosen = selection.paths, _choosing(selection)
+    words = {
+        "contents": ["ls", *paths, *chosen],
+        "health": ["verify", *paths, *chosen],
+        "transactions": ["transactions", *paths, *chosen, "--now", str(now)],
+        "whatIf": ["report", *paths, "-o", "report.html", *chosen, *_differing(options)],
+        "compaction": ["compact", *paths, "OUT", "--include-active", "--explain", *chosen],
     }
+    words["whatIf"] += ["--now", str(now)]
+    words["compaction"] += ["--now", f"@{now}"]
+    return {section: shlex.join(["ottla", *each]) for section, each in words.items()}
+
+
+def _choosing(selection: Selection) -> list[str]:
+    """The flags that choose the same partitions."""
+    words = [word for topic in selection.topics for word in ("--topic", topic)]
+    return words + _choosing_partitions(selection)
+
+
+def _choosing_partitions(selection: Selection) -> list[str]:
+    return [word for number in selection.partitions for word in ("--partition", str(number))]
+
+
+def _differing(options: ReportOptions) -> list[str]:
+    """The flags of a report that are not as usual; its what-if is what the command is to show."""
+    usual = ReportOptions()
+    words = [
+        word
+        for flag, name in _FLAGS.items()
+        if getattr(options, name) != getattr(usual, name)
+        for word in (flag, str(getattr(options, name)))
+    ]
+    return words if options.compaction else [*words, "--without", "compaction"]
 
 
 def topic_rows(logs: Sequence[Log], surveys: Sequence[Mapping[int, Survey]]) -> Iterator[Row]:
@@ -99,12 +132,17 @@ def topic_rows(logs: Sequence[Log], surveys: Sequence[Mapping[int, Survey]]) -> 
     for number, log in enumerate(logs):
         assert log.name is not None
         by_topic.setdefault(log.name.topic, []).append(number)
-    for topic, numbers in sorted(by_topic.items()):
-        whole = add_up(survey for number in numbers for survey in surveys[number].values())
+    wholes = {
+        topic: add_up(survey for number in numbers for survey in surveys[number].values())
+        for topic, numbers in sorted(by_topic.items())
+    }
+    first, width = _buckets([time for whole in wholes.values() for time in whole.timeline])
+    for topic, whole in wholes.items():
+        numbers = by_topic[topic]
         yield _topic(topic, [logs[number].partition for number in numbers], whole)
         for number in numbers:
             yield from _partition(logs[number], surveys[number])
-        yield from _timeline(topic, whole)
+        yield from _timeline(topic, whole, first, width)
         yield from _distributions(topic, whole)
         yield from _producers(topic, whole)
 
@@ -160,12 +198,19 @@ def _partition(log: Log, surveys: Mapping[int, Survey]) -> Iterator[Row]:
         }
 
 
-def _timeline(topic: str, survey: Survey) -> Iterator[Row]:
-    """Bytes by time, in buckets wide enough that there are not too many."""
-    if not survey.timeline:
-        return
-    first, last = min(survey.timeline), max(survey.timeline)
-    width = BUCKET_MS * max(1, -(-(last - first + BUCKET_MS) // (BUCKET_MS * _BUCKETS)))
+def _buckets(times: Sequence[int]) -> tuple[int, int]:
+    """Where the buckets of all topics begin, and a width with which there are not too many.
+
+    One plot shows the topics on top of each other, so their buckets must be the same.
+    """
+    if not times:
+        return 0, BUCKET_MS
+    first, last = min(times), max(times)
+    return first, BUCKET_MS * -(-(last - first + BUCKET_MS) // (BUCKET_MS * _BUCKETS))
+
+
+def _timeline(topic: str, survey: Survey, first: int, width: int) -> Iterator[Row]:
+    """Bytes by time, in buckets of a width."""
     wide: Counter[int] = Counter()
     for time, size in survey.timeline.items():
         wide[first + (time - first) // width * width] += size
@@ -202,7 +247,7 @@ def what_if_row(
     setting: Setting,
     found: Estimate,
     options: ReportOptions,
-    paths: Sequence[str],
+    selection: Selection,
 ) -> Row:
     """What a topic would take, in bytes and money; `low` and `high` are equal if it was tried."""
     codec = None if setting.codec is None else CODEC_NAMES[setting.codec]
@@ -224,7 +269,7 @@ def what_if_row(
         "savedBytes": stored - found.size,
         "perMonth": round(found.size * options.price / _GB, 9),
         "savedPerMonth": round((stored - found.size) * options.price / _GB, 9),
-        "command": _convert_command(topic, setting, paths),
+        "command": _convert_command(topic, setting, selection),
     }
 
 
@@ -254,16 +299,17 @@ def overhead_rows(rows: Sequence[Row]) -> Iterator[Row]:
         }
 
 
-def _convert_command(topic: str, setting: Setting, paths: Sequence[str]) -> str | None:
+def _convert_command(topic: str, setting: Setting, selection: Selection) -> str | None:
     if setting.codec is None:
         return None  # a setting of producers
-    words = ["ottla", "convert", *paths, "OUT", "--topic", topic, "--magic", str(setting.magic)]
-    words += ["--codec", CODEC_NAMES[setting.codec]]
+    words = ["ottla", "convert", *selection.paths, "OUT", "--topic", topic]
+    words += _choosing_partitions(selection)
+    words += ["--magic", str(setting.magic), "--codec", CODEC_NAMES[setting.codec]]
     if setting.codec not in (Codec.NONE, Codec.SNAPPY):
         words += ["--level", str(setting.level)]
     words += ["--batch-bytes", str(setting.batch_bytes)]
     if setting.magic in (0, 1):
-        words += [word for loss in _LOSSES for word in ("--allow-loss", loss)]
+        words += [word for loss in Loss for word in ("--allow-loss", loss)]
     return shlex.join(words)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.batch.attributes import codec_ids, is_control, is_transactional
-from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused, decode_whole, unpack_bits
 from ottla.codec import compress
 from ottla.format.attributes import CODEC_NAMES, Codec
@@ -53,7 +53,6 @@ class SurveyPart:
     segment: int
     slice: Slice
     storage: StorageOptions
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     @property
     def size(self) -> int:
@@ -161,13 +160,11 @@ def plan_survey(logs: Sequence[Log], split_bytes: int, storage: StorageOptions) 
 def survey_part(part: SurveyPart) -> Iterator[pa.RecordBatch]:
     """One row with what the slice holds; what can not be read is counted and left out."""
     survey, cut = Survey(size=part.size), part.slice
-    decoder = Decoder(_ALL, max_batch_bytes=part.max_batch_bytes, allocate=Reused())
+    decoder = Decoder(_ALL, allocate=Reused())
     newest = -1
     with open_file(cut.log, part.storage) as file:
         stop = min(cut.stop, file.size)
-        for window in read_windows(
-            file, start=cut.start, end=stop, max_batch_bytes=part.max_batch_bytes
-        ):
+        for window in read_windows(file, start=cut.start, end=stop):
             newest = _see(survey, decoder, window, cut, newest)
     survey.unreadable_bytes = part.size - sum(survey.magic_bytes.values())
     row = (part.log, part.segment, pickle.dumps(survey))
@@ -221,7 +218,9 @@ def _see_batches(survey: Survey, batches: Batches, rows: Int64s) -> None:
     _add_bins(survey.batch_counts, rows[~control & (rows > 0)])
     _add_sums(survey.producer_bytes, batches.producer_id, batches.size)
     for producer, _ in survey.producer_bytes.most_common()[MAX_PRODUCERS:]:
-        survey.producer_bytes[NO_PRODUCER_ID] += survey.producer_bytes.pop(producer)
+        # Taken out first: one of them may be those without an id.
+        size = survey.producer_bytes.pop(producer)
+        survey.producer_bytes[NO_PRODUCER_ID] += size
 
 
 def _see_records(survey: Survey, records: RecordBuffers, sizes: Int64s) -> None:

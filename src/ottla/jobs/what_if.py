@@ -204,7 +204,6 @@ class Trial:
     last_stable_offset: int
     settings: tuple[Setting, ...]
     storage: StorageOptions
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     @property
     def size(self) -> int:
@@ -214,7 +213,7 @@ class Trial:
 def try_unit(trial: Trial) -> Iterator[pa.RecordBatch]:
     """A row for each setting with what the window would take."""
     totals = np.zeros(len(trial.settings), dtype=np.int64)
-    checker = Decoder(CONTROL, max_batch_bytes=trial.max_batch_bytes)
+    checker = Decoder(CONTROL)
     unit = trial.unit
     with open_file(unit.part.log, trial.storage) as file:
         for window in read_windows(file, start=unit.start, end=unit.stop):
@@ -263,7 +262,7 @@ def _size_of(trial: Trial, setting: Setting, region: Region, batches: Batches) -
         setting.magic, setting.codec, setting.level, frozenset(Loss), setting.batch_bytes
     )
     change = Converting(conversion, rebatches=True)
-    decoders = change.begin(trial.max_batch_bytes)
+    decoders = change.begin(DEFAULT_MAX_BATCH_BYTES)
     if setting.magic is None and (batches.magic == CURRENT_MAGIC).all():
         anonymous = np.where(is_control(batches), batches.producer_id, NO_PRODUCER_ID)
         return len(
