@@ -15,7 +15,7 @@ import pytest
 from builders import Row, batch
 from jobs.plain import lines_of, records_of, tree
 from ottla.errors import OptionError, PublishError
-from ottla.jobs import write
+from ottla.jobs import write, write_commit
 from ottla.jobs.write import StagedPart, Writing, stage_rows
 from ottla.jobs.write_commit import (
     abandon_rows,
@@ -345,6 +345,60 @@ def test_a_save_with_an_id_is_done_once(tmp_path: Path) -> None:
     assert tree(out) == before
     save(out, [rows], writeid="another")
     assert tree(out) != before
+
+
+def test_a_save_with_an_id_is_done_again_when_out_was_taken_away(tmp_path: Path) -> None:
+    out, rows = tmp_path / "out", some_rows(1, 40)
+    save(out, [rows], writeId="nightly")
+    before = {path: size for path, size in tree(out).items() if path.endswith(".log")}
+    shutil.rmtree(out)
+    save(out, [rows], writeId="nightly")
+    assert {path: size for path, size in tree(out).items() if path.endswith(".log")} == before
+
+
+def test_an_id_is_not_empty(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="writeId is empty"):
+        begin(tmp_path / "out", writeId="")
+
+
+def test_leader_epochs_do_not_go_back_without_their_checkpoint(tmp_path: Path) -> None:
+    out, first, second = tmp_path / "out", some_rows(1, 40), some_rows(2, 40)
+    save(out, [first], leaderEpoch="7")
+    for partition in range(2):
+        (out / f"t-{partition}" / "leader-epoch-checkpoint").unlink()
+    save(out, [second])
+    for partition in range(2):
+        text = (out / f"t-{partition}" / "leader-epoch-checkpoint").read_text()
+        assert text.split() == ["0", "1", "7", "0"]
+    assert_sound(out)
+
+
+def test_a_save_is_held_while_it_is_committed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    writing = begin(out)
+    job = save_job(writing.options)
+    tasks = stage(job, writing, [some_rows(1, 10)])
+    commit_rows(job, writing, tasks)
+    writing, job = begin(out), save_job(begin(out).options)
+    tasks = stage(job, writing, [some_rows(2, 10)])
+    placing = write_commit._place
+
+    def meanwhile(*arguments: Any) -> Any:
+        another = "from ottla.log.publish import settle; import sys; settle(sys.argv[1])"
+        subprocess.run([sys.executable, "-c", another, str(out)], check=True)
+        return placing(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write_commit, "_place", meanwhile)
+        commit_rows(job, writing, tasks)
+    assert open_journals(str(out)) == []
+    assert_sound(out)
+
+
+def test_a_wrong_partition_does_not_make_millions(tmp_path: Path) -> None:
+    rows = [{**some_rows(1, 1)[0], "partition": 2_000_000_000}]
+    with pytest.raises(OptionError, match="would make 2000000001 partitions"):
+        save(tmp_path / "out", [rows])
 
 
 def commit_batch(out: Path, number: int, rows: Rows, query: str = "q") -> None:

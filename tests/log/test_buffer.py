@@ -63,3 +63,13 @@ def test_a_file_that_shrank_ends_where_its_bytes_do(tmp_path: Path) -> None:
     with open_file(path) as file, Buffer(File(str(path), 5000, file.source), 0, 5000) as buffer:
         buffer.advance(0, WINDOW_BYTES)
         assert (buffer.size, buffer.end) == (101, 101)
+
+
+def test_a_file_that_shrinks_under_a_large_batch_ends_where_its_bytes_do(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(2 * WINDOW_BYTES))  # all that is left of what was listed
+    size = 8 * WINDOW_BYTES
+    with open_file(path) as file, Buffer(File(str(path), size, file.source), 0, size) as buffer:
+        buffer.advance(0, WINDOW_BYTES // 2)  # two reads go on, the second finds the end
+        buffer.advance(0, 6 * WINDOW_BYTES)
+        assert (buffer.size, buffer.end) == (2 * WINDOW_BYTES, 2 * WINDOW_BYTES)

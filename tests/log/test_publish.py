@@ -54,6 +54,16 @@ def test_published_files_are_in_place_and_nothing_else_is(tmp_path: Path) -> Non
     assert open_journals(str(out)) == []
 
 
+def test_out_may_be_named_by_a_uri(tmp_path: Path) -> None:
+    out = f"file://{tmp_path}/out"
+    with run_job(out, "j") as job:
+        commit(job, [stage(job, "t-0/0.log", b"log")], [])
+        assert open_journals(out) == ["j"]
+        publish(job)
+    assert content(tmp_path / "out") == {"t-0/0.log": b"log"}
+    assert open_journals(out) == []
+
+
 def test_a_committed_journal_is_finished_by_whoever_meets_it(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     with run_job(out, "j") as job:

@@ -9,6 +9,8 @@ import numpy.typing as npt
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.rows import pack_rows
+from ottla.errors import UnsupportedError
+from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.compaction import Bools, Bounds, take_bytes
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.region import PADDING, Bytes, Region
@@ -179,6 +181,11 @@ def _join(fields: Sequence[tuple[Bounds, Bytes]]) -> tuple[Bounds, Bytes]:
 
 def _join_bounds(tables: Sequence[Bounds]) -> Bounds:
     sizes: npt.NDArray[np.int32] = np.concatenate([np.diff(bounds) for bounds in tables])
+    if int(sizes.sum(dtype=np.int64)) > INT32_MAX:
+        raise UnsupportedError(
+            "the records of 2 MiB of the log have more than 2 GiB: lower maxBatchBytes to leave"
+            " out the batches that expand so much"
+        )
     joined = np.zeros(sizes.size + 1, dtype=np.int32)
     np.cumsum(sizes, out=joined[1:])
     return joined

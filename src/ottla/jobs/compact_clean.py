@@ -9,7 +9,7 @@ import numpy as np
 
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused
-from ottla.errors import CorruptLogError, OptionError, Rule, Violation
+from ottla.errors import OptionError
 from ottla.format.sentinels import INT32_MAX
 from ottla.jobs.account import Row, account_row
 from ottla.jobs.compact_survey import Facts, read_facts
@@ -110,14 +110,9 @@ def _whole_windows(part: CompactPart) -> Iterator[tuple[Segment, Window]]:
     for segment in part.segments:
         is_last = part.has_last and segment is part.segments[-1]
         whole = Slice(segment.log, part.name, 0, segment.log.size, is_last=is_last)
-        reached = 0
         with open_file(segment.log, part.storage) as file:
             for window in sound_windows(file, whole, part.max_batch_bytes):
-                reached = window.stop
                 yield segment, window
-        if reached < segment.log.size and not is_last:
-            detail = "the segment ends in half a batch, though others follow"
-            raise CorruptLogError(Violation(Rule.SLICE_COMPLETE, detail, segment.log.path, reached))
 
 
 def _copied(decoder: Decoder, window: Window, log_start: int) -> Remains:

@@ -26,6 +26,7 @@ from ottla.log.publish import (
     commit,
     committed_journals,
     discard,
+    hold,
     is_committed,
     is_published,
     lock_output,
@@ -35,11 +36,12 @@ from ottla.log.publish import (
     settle,
 )
 from ottla.options.write import WriteOptions
-from ottla.storage import delete_tree, is_remote, join, list_names, local_path
+from ottla.storage import delete_tree, exists, is_remote, join, list_names, local_path
 
 _SAVE: Final = "save-"
 _STREAM: Final = "stream-"
 _STREAM_NAME: Final = re.compile(rf"({_STREAM}[0-9a-f]+-)([0-9]+)")
+_MAX_NEW_PARTITIONS: Final = 10_000  # each gets files; a wrong number in a row must not fill OUT
 _STAMPERS: Final = 8  # kernels run without the GIL, and the rest is waiting for the disk
 
 
@@ -49,7 +51,10 @@ def begin_writing(options: WriteOptions) -> Writing:
     if not is_remote(out) and may_be_owned(local_path(join(out, "topic-0", "0.log"))):
         raise PublishError(f"a broker is running on {out}: stop it before writing there")
     with lock_output(out):
-        _finish_committed(out, options)
+        if exists(out, options.storage):
+            _finish_committed(out, options)
+        else:
+            _forget_published(out, options)
     return Writing(options, _existing(out, options), time.time_ns() // 1_000_000)
 
 
@@ -90,6 +95,7 @@ def _batch(name: str) -> int:
 
 def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]]) -> list[Row]:
     """Place what tasks staged, in their order, behind what is there, and publish it, once."""
+    hold(job)  # the workers that held it may be gone, and others discard what nobody holds
     with lock_output(job.out):
         _finish_committed(job.out, writing.options)
         settle(job.out, job.storage, running=job.name)
@@ -100,7 +106,7 @@ def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]
                 publish(job)
             return []
         placed = _place(job, writing, [part for parts in tasks for part in parts])
-        with ThreadPoolExecutor(_STAMPERS) as stampers:
+        with ThreadPoolExecutor(1 if is_remote(job.out) else _STAMPERS) as stampers:
             stamps = [stamp for each in placed for stamp in each.stamps]
             list(stampers.map(partial(stamp_log, job), stamps))
         rows = [each.account for each in placed if each.account["topic"] is not None]
@@ -112,8 +118,9 @@ def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]
 
 def abandon_rows(job: Job) -> None:
     """Forget what was staged, unless it was committed before something else failed."""
-    if not is_committed(job):
-        discard(job)
+    with lock_output(job.out):  # a run that took the place of this one may be committing it
+        if not is_committed(job):
+            discard(job)
 
 
 def _finish_committed(out: str, options: WriteOptions) -> None:
@@ -126,6 +133,15 @@ def _finish_committed(out: str, options: WriteOptions) -> None:
         if name.startswith((_SAVE, _STREAM)) and is_committed(job):
             publish(job)
     publish_committed(out, options.storage)
+
+
+def _forget_published(out: str, options: WriteOptions) -> None:
+    """Who takes OUT away wants its rows again, also those of a save that has an id."""
+    for name in committed_journals(out, options.storage):
+        job = Job(out, name, options.storage)
+        if is_published(job):
+            delete_tree(job.folder, job.storage)
+    _finish_committed(out, options)
 
 
 def _forget_older_batches(job: Job) -> None:
@@ -156,6 +172,11 @@ def _place(job: Job, writing: Writing, parts: Sequence[StagedPart]) -> list[Plac
     for topic, partitions in sorted(by_name.items()):
         # A topic has all partitions below its last: whoever appends next counts them.
         count = max(writing.partition_count(topic) or 0, max(partitions, default=-1) + 1)
+        if count - existing.get(topic, 0) > _MAX_NEW_PARTITIONS:
+            raise OptionError(
+                f"topic {topic}: partition {count - 1} would make {count} partitions of which at"
+                f" most {_MAX_NEW_PARTITIONS} may be new: is it meant?"
+            )
         wanted = {*partitions, *range(existing.get(topic, 0), count)}
         placed += _place_topic(job, writing.options, topic, partitions, sorted(wanted))
     return placed

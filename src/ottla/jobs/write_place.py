@@ -31,7 +31,7 @@ from ottla.log.names import (
 from ottla.log.partition import Partition, Segment, find_partitions
 from ottla.log.producer_snapshot import write_producer_snapshot
 from ottla.log.publish import Job, StagedFile, staged_path
-from ottla.log.side_files import stage_file
+from ottla.log.side_files import epoch_changes, stage_file
 from ottla.log.walk import walk_file
 from ottla.options.write import WriteOptions
 from ottla.region import Bytes, padded
@@ -59,6 +59,7 @@ class End(NamedTuple):
     bases: tuple[int, ...]
     empty: frozenset[int]
     epochs: tuple[EpochStart, ...]
+    has_checkpoint: bool
     producers: ProducerState
     topic_id: str | None
 
@@ -70,7 +71,7 @@ def find_end(job: Job, topic: str, partition: int) -> End:
     found = find_partitions([path], job.storage) if exists(path, job.storage) else []
     if not found or not found[0].segments:
         epochs, topic_id = _read_identity(found[0], job) if found else ((), None)
-        return End(directory, 0, (), frozenset(), epochs, empty_state(), topic_id)
+        return End(directory, 0, (), frozenset(), epochs, bool(epochs), empty_state(), topic_id)
     segments = found[0].segments
     _check_tail(segments[-1], job)
     known = read_transactions(found[0], from_offset=_INT64_MAX, storage=job.storage)
@@ -82,7 +83,8 @@ def find_end(job: Job, topic: str, partition: int) -> End:
         max(known.transactions.end_offset, segments[-1].base_offset),
         tuple(segment.base_offset for segment in segments),
         frozenset(segment.base_offset for segment in segments if not segment.log.size),
-        epochs,
+        epochs or _walked_epochs(segments, job),
+        bool(epochs),
         known.transactions.state,
         topic_id,
     )
@@ -94,6 +96,18 @@ def _read_identity(partition: Partition, job: Job) -> tuple[tuple[EpochStart, ..
     starts = read_leader_epochs(read_bytes(epochs, job.storage), epochs.path) if epochs else []
     topic_id = read_topic_id(read_bytes(metadata, job.storage), metadata.path) if metadata else None
     return tuple(starts), topic_id
+
+
+def _walked_epochs(segments: Sequence[Segment], job: Job) -> tuple[EpochStart, ...]:
+    """What the checkpoint would say, from the batches: copies of segments often come without it."""
+    starts: list[EpochStart] = []
+    for segment in segments:
+        with open_file(segment.log, job.storage) as file:
+            for walked in walk_file(file):
+                for epoch, start in epoch_changes(walked.batches):
+                    if not starts or epoch > starts[-1].epoch:
+                        starts.append(EpochStart(epoch, start))
+    return tuple(starts)
 
 
 def _check_tail(last: Segment, job: Job) -> None:
@@ -217,7 +231,7 @@ def _stage_identity(
     if first is not None and epoch is not None and (not epochs or epochs[-1].epoch < epoch):
         epochs.append(EpochStart(epoch, first))
     files = []
-    if not end.bases or epochs != list(end.epochs):
+    if not end.has_checkpoint or epochs != list(end.epochs):
         data = write_leader_epochs(epochs)
         staged = stage_file(job, end.directory, LEADER_EPOCH_CHECKPOINT, data)
         files.append(staged._replace(replaces=True))

@@ -101,7 +101,9 @@ class Buffer:
         data = np.empty(max(wanted, at - position) + PADDING, dtype=np.uint8)
         data[: kept.size] = kept
         there = position + kept.size
-        for _ in range(min(ahead, len(self._reads))):
+        for _ in range(ahead):
+            if not self._reads:  # the file ended in the one before
+                break
             start = self._reads[0].start
             block, got = self._take()
             piece = block[WINDOW_BYTES + there - start : WINDOW_BYTES + got]

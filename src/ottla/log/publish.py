@@ -205,8 +205,13 @@ def _sizes(folder: str, storage: StorageOptions) -> dict[str, int]:
     """The sizes of files by their name below `folder`."""
     if not exists(folder, storage):
         return {}
-    skip = len(folder.rstrip("/")) + 1
+    skip = len(_listed(folder).rstrip("/")) + 1
     return {entry.path[skip:]: entry.size for entry in list_files(folder, storage)}
+
+
+def _listed(folder: str) -> str:
+    """A folder as the paths of its files begin: a file URI is listed as a path."""
+    return folder if is_remote(folder) else local_path(folder)
 
 
 def publish(job: Job) -> None:
@@ -283,7 +288,7 @@ def _journals(out: str, storage: StorageOptions) -> dict[str, set[str]]:
     folder = journal_folder(out)
     if not exists(folder, storage):
         return {}
-    skip = len(folder) + 1
+    skip = len(_listed(folder)) + 1
     names: dict[str, set[str]] = {}
     for entry in list_files(folder, storage):
         name, separator, inside = entry.path[skip:].partition("/")

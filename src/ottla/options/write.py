@@ -119,6 +119,12 @@ def _batch_bytes(text: str) -> int:
     return min(parse_bytes(text), INT32_MAX)
 
 
+def _write_id(text: str) -> str:
+    if not text:
+        raise OptionError("writeId is empty: all saves would be one")
+    return text
+
+
 _FIELDS: Final[Fields] = {
     "path": ("path", str),
     "topic": ("topic", _topic),
@@ -131,7 +137,7 @@ _FIELDS: Final[Fields] = {
     "magic": ("magic", _magic),
     "batchBytes": ("batch_bytes", _batch_bytes),
     "segmentBytes": ("segment_bytes", parse_bytes),
-    "writeId": ("write_id", str),
+    "writeId": ("write_id", _write_id),
 }
 # Spark hands its own options of a stream over too.
 _IGNORED: Final = ("checkpointLocation", "queryName", "outputMode")
