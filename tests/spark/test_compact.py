@@ -45,7 +45,9 @@ def check_compact(spark: SparkSession, logs: Path, folder: Path, split: int) -> 
     assert compact(spark, plan) == rows
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize(
+    "split", [pytest.param(SPLITS[0], marks=pytest.mark.spark_long), *SPLITS[1:]]
+)
 def test_compaction_is_the_same_on_spark(
     spark: SparkSession, logs: Path, tmp_path: Path, split: int
 ) -> None:

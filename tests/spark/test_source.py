@@ -112,7 +112,7 @@ def test_rows_are_the_same_for_every_split(
     assert found == all_lines(topic)
 
 
-@pytest.mark.parametrize("split", ["4k", "1m", "64m"])
+@pytest.mark.parametrize("split", [pytest.param("4k", marks=pytest.mark.spark_long), "1m", "64m"])
 def test_rows_of_20_megabytes_are_the_same_for_every_split(
     spark: SparkSession, large: tuple[Path, list[Written]], split: str
 ) -> None:
