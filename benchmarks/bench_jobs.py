@@ -75,9 +75,8 @@ def _verify(codec: str, plan: Plan) -> tuple[str, ...]:
     options = VerifyOptions(split_bytes=64 << 20)
 
     def on_spark() -> int:
-        frame, _ = verify(session(), partitions, options)
-        frame.unpersist()
-        return size
+        with verify(session(), partitions, options):
+            return size
 
     def in_one_process() -> int:
         for _ in check_partition(partitions[0]):

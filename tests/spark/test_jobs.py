@@ -93,8 +93,8 @@ def check_salvage(spark: SparkSession, damaged: Path, folder: Path) -> None:
 
 def check_verify(spark: SparkSession, damaged: Path, split: int) -> None:
     partitions = find_partitions([damaged])
-    frame, account = verify(spark, partitions, VerifyOptions(split_bytes=split))
-    found = sorted((row.asDict() for row in frame.collect()), key=_place)
+    with verify(spark, partitions, VerifyOptions(split_bytes=split)) as (frame, account):
+        found = sorted((row.asDict() for row in frame.collect()), key=_place)
     expected = [each.as_row() for partition in partitions for each in check_partition(partition)]
     assert found == sorted(expected, key=_place)
     assert sum(row["violations"] for row in account) == len(expected) > 0
@@ -120,6 +120,21 @@ def test_salvage_is_the_same_as_without_spark(
 @pytest.mark.parametrize("split", SPLITS)
 def test_verify_finds_what_a_check_finds(spark: SparkSession, damaged: Path, split: int) -> None:
     check_verify(spark, damaged, split)
+
+
+def test_a_second_look_sees_what_changed_since_the_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write_topic(tmp_path / "logs", "orders", partitions=1)
+    partitions = find_partitions([tmp_path / "logs"])
+    log = next((tmp_path / "logs").rglob("*.log"))
+    with verify(spark, partitions, VerifyOptions()) as (frame, _):
+        assert frame.where("rule = 'crc-matches'").count() == 0
+    damaged = bytearray(log.read_bytes())
+    damaged[100] ^= 1
+    log.write_bytes(damaged)
+    with verify(spark, partitions, VerifyOptions()) as (frame, _):
+        assert frame.where("rule = 'crc-matches'").count() == 1
 
 
 def test_a_broken_batch_is_the_error_of_the_job(

@@ -79,14 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
     with session("verify", arguments.master) as spark:
         from ottla.spark.verify import verify
 
-        frame, account = verify(spark, partitions, options, quiet=arguments.quiet)
-        found = (row.asDict() for row in frame.toLocalIterator())
-        about_directories = (problem.as_row() for problem in _strangers(selection))
-        rows = counted(chain(about_directories, found))
-        if arguments.out:
-            _write(rows, arguments.out)
-        else:
-            _print(rows, arguments.format)
+        with verify(spark, partitions, options, quiet=arguments.quiet) as (frame, account):
+            found = (row.asDict() for row in frame.toLocalIterator())
+            about_directories = (problem.as_row() for problem in _strangers(selection))
+            rows = counted(chain(about_directories, found))
+            if arguments.out:
+                _write(rows, arguments.out)
+            else:
+                _print(rows, arguments.format)
     if not arguments.quiet:
         print_account(account, arguments.format)
     return int(errors > 0)

@@ -1,6 +1,6 @@
 """The report on Spark: a task for each part of each of its steps."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ class SparkRunner(NamedTuple):
             rows = map_tasks(self.spark, parts, work, schema).collect()
         return [row.asDict() for row in rows]
 
-    def verify(self, partitions: Sequence[Partition], options: VerifyOptions) -> Iterable[Row]:
+    def verify(self, partitions: Sequence[Partition], options: VerifyOptions) -> Iterator[Row]:
         """The violations of partitions."""
-        frame, _ = verify(self.spark, partitions, options, quiet=self.quiet)
-        return (row.asDict() for row in frame.toLocalIterator())
+        with verify(self.spark, partitions, options, quiet=self.quiet) as (frame, _):
+            yield from (row.asDict() for row in frame.toLocalIterator())

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,14 +23,19 @@ from ottla.spark.progress import show_progress
 from ottla.spark.run import map_tasks
 
 
+@contextmanager
 def verify(
     spark: SparkSession,
     partitions: Sequence[Partition],
     options: VerifyOptions,
     *,
     quiet: bool = False,
-) -> tuple[DataFrame, list[Row]]:
-    """The violations of partitions, and the account of having looked."""
+) -> Iterator[tuple[DataFrame, list[Row]]]:
+    """The violations of partitions, and the account of having looked; both are kept till the end.
+
+    Not longer: to Spark a second look at the same files is the same query, and it would answer with
+    what it kept.
+    """
     parts = plan_verify(partitions, options)
     seen = map_tasks(spark, parts, lambda part: see_part(part, options), SEEN_SCHEMA)
     # A shuffle brings the windows of a partition together; sorted, they pass one at a time.
@@ -43,10 +49,13 @@ def verify(
         return judge_partitions(rows, partitions, options)
 
     verdicts = ordered.mapInArrow(judge, from_arrow_schema(VERDICT_SCHEMA)).cache()
-    with show_progress(spark, "verify", [part.size for part in parts], quiet=quiet):
-        accounts = verdicts.where(col("account").isNotNull()).select("account").collect()
-    rows = [json.loads(account) for (account,) in accounts]
-    return verdicts.where(col("account").isNull()).drop("account"), sorted(rows, key=_name)
+    try:
+        with show_progress(spark, "verify", [part.size for part in parts], quiet=quiet):
+            accounts = verdicts.where(col("account").isNotNull()).select("account").collect()
+        rows = [json.loads(account) for (account,) in accounts]
+        yield verdicts.where(col("account").isNull()).drop("account"), sorted(rows, key=_name)
+    finally:
+        verdicts.unpersist()
 
 
 def _name(row: Row) -> tuple[str, int]:
