@@ -336,6 +336,12 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
         sync_directory(folder)
 
 
+def set_modified(path: Path, modified_ms: int) -> None:
+    """Say when a file was modified last; an object store knows only when it was written."""
+    if not is_remote(path):
+        os.utime(local_path(path), ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+
 def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
     """Delete a file; one that is gone is no error, so that a clean-up can be repeated."""
     if is_remote(path):

@@ -20,7 +20,8 @@ CODECS = list(Codec)
 def run(data: bytes, conversion: Conversion) -> Converted:
     region, batches, _ = tables(data)
     compute_crcs(region.data, 0, batches)
-    return convert(make_decoder(), region, batches, conversion)
+    (converted,) = convert(make_decoder(), region, batches, conversion)
+    return converted
 
 
 def lines(data: bytes, kind: str) -> list[dict[str, object]]:

@@ -1,6 +1,7 @@
 """Compaction cut into tasks leaves the bytes that one cleaner leaves, whom a broker agreed with."""
 
 import json
+import os
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -255,8 +256,35 @@ def test_records_without_a_key_are_an_error_unless_they_may_go(tmp_path: Path) -
     with pytest.raises(OptionError, match="records without a key"):
         compact_plainly(compaction(logs, tmp_path / "out", replace(CLEANING, drops_unkeyed=False)))
     assert not (tmp_path / "out").exists()
+    assert not list((tmp_path / "out.ottla").glob("*/staging/*"))  # the first pass said no
     compact_plainly(compaction(logs, tmp_path / "out"))
     assert offsets_in(tmp_path / "out" / "t-0") == [1, 2]
+
+
+def test_records_that_were_aborted_need_no_key(tmp_path: Path) -> None:
+    begun = {"attributes": 0x10, "producer": (7, 0, 0)}
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    batches = [keyed(0, None, **begun), marker(1, 7, 0, ABORT), keyed(2, b"a")]
+    write_segments(logs / "t-0", (0, batches), (3, [keyed(3, b"z")]))
+    compact_plainly(compaction(logs, out, replace(CLEANING, drops_unkeyed=False)))
+    assert offsets_in(out / "t-0")[-2:] == [2, 3]
+
+
+def test_segments_keep_the_time_of_the_last_that_they_were_made_of(tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    folder = write_segments(
+        logs / "t-0", *((base, [keyed(base, b"k%d" % base)]) for base in range(4))
+    )
+    for base in range(4):
+        os.utime(folder / f"{base:020d}.log", (0, 1_600_000_000 + base))
+    size = len(keyed(0, b"k0"))
+    compact_plainly(compaction(logs, out, replace(CLEANING, segment_bytes=2 * size)))
+    times = {
+        path.name: path.stat().st_mtime for path in (out / "t-0").iterdir() if path.stem.isdigit()
+    }
+    expected = {0: 1_600_000_001, 2: 1_600_000_002, 3: 1_600_000_003}
+    kept = [(times[f"{base:020d}.log"], times[f"{base:020d}.index"]) for base in expected]
+    assert kept == [(time, time) for time in expected.values()]
 
 
 @pytest.mark.parametrize("place", ["cleaned", "copied"])

@@ -1,6 +1,8 @@
-"""A worker's memory does not grow with the segment that it reads."""
+"""A worker's memory does not grow with the segment that it reads, nor with what that expands to."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +12,15 @@ import pyarrow as pa
 import pytest
 
 import ottla
+from builders import Row, batch
+from jobs import peak
 
 GIB = 1 << 30
 BATCH_BYTES = 16 << 20
 ALLOWED = 200 << 20
+EXPANDED = 9 * GIB // 4  # of batches of 1 MiB, in less than a window
+ALLOWED_EXPANDED = 450 << 20
+TESTS = Path(__file__).parents[1]
 
 PROGRAM = """
 import json, resource, sys
@@ -61,3 +68,31 @@ def test_a_large_segment_is_read_in_little_memory(tmp_path: Path, codec: int, si
     found = json.loads(run.stdout)
     assert found["size"] >= size
     assert found["grown"] < ALLOWED, found
+
+
+@pytest.fixture(scope="module")
+def bomb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Zeros that zstd makes ten thousand times smaller; keys come again and again."""
+    logs = tmp_path_factory.mktemp("bomb") / "logs"
+    path = logs / "t-0" / f"{0:020d}.log"
+    path.parent.mkdir(parents=True)
+    rows = (Row(n, n, b"key %d" % (n % 7), bytes(1 << 20)) for n in range(EXPANDED >> 20))
+    path.write_bytes(b"".join(batch([row], codec=4) for row in rows))
+    assert path.stat().st_size < 1 << 20
+    return logs
+
+
+@pytest.mark.spark_long
+@pytest.mark.parametrize("name", peak.JOBS)
+def test_a_job_takes_little_memory_for_what_expands_to_gigabytes(
+    tmp_path: Path, bomb: Path, name: str
+) -> None:
+    command = [sys.executable, peak.__file__, name, str(bomb), str(tmp_path / "out")]
+    environment = os.environ | {"PYTHONPATH": str(TESTS)}
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=600
+    )
+    shutil.rmtree(tmp_path / "out.ottla", ignore_errors=True)  # gigabytes
+    found = json.loads(run.stdout)
+    assert found["records"] == EXPANDED >> 20
+    assert found["grown"] < ALLOWED_EXPANDED, found

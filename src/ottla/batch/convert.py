@@ -25,7 +25,7 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.encode import encode_batches, split
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.rebuild import header_of
-from ottla.batch.records import Reused, decode_whole, take_records
+from ottla.batch.records import Decoded, Reused, decode_groups, take_records
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
@@ -68,7 +68,7 @@ class Conversion:
 
 
 class Converted(NamedTuple):
-    """The bytes of a window's batches as wanted, and what became of how many."""
+    """The bytes of some batches as wanted, and what became of how many."""
 
     data: bytes
     copied: int
@@ -83,16 +83,25 @@ def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
 
 def convert(
     decoder: Decoder, region: Region, batches: Batches, conversion: Conversion
+) -> Iterator[Converted]:
+    """Convert the batches of a window, by groups; a broken one raises, as does a loss nobody
+    allowed.
+    """
+    for span, decoded in decode_groups(decoder, region, batches):
+        if decoder.broken:
+            raise CorruptLogError(decoder.broken[0].violation)
+        yield _convert_group(region, take_batches(batches, span), decoded, conversion)
+
+
+def _convert_group(
+    region: Region, batches: Batches, decoded: Decoded, conversion: Conversion
 ) -> Converted:
-    """Convert the batches of a window; a broken one raises, as does a loss nobody allowed."""
+    records, rows = decoded
     magic, codec = _wanted(batches, conversion)
     control = is_control(batches)
     empty = (batches.magic >= CURRENT_MAGIC) & (batches.count == 0)
     same = (magic == batches.magic) & ((codec == codec_ids(batches)) | control | empty)
     dropped = ~same & (control | empty)
-    records, rows = decode_whole(decoder, region, batches)
-    if decoder.broken:
-        raise CorruptLogError(decoder.broken[0].violation)
     _check_losses(batches, magic, rows, records, conversion)
     parts = _write(region, batches, same, dropped, magic, codec, rows, records, conversion)
     data = b"".join(parts)

@@ -4,6 +4,7 @@ Only those of no producer id are: a sequence number is one of a batch as its pro
 are control batches, empty ones, and those whose base timestamp is a delete horizon.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +21,7 @@ from ottla.batch.decode import Decoder
 from ottla.batch.encode import encode_batches, split
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.recompress import recompress
-from ottla.batch.records import decode_whole, take_records
+from ottla.batch.records import Decoded, decode_groups, take_records
 from ottla.errors import CorruptLogError
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
@@ -30,11 +31,22 @@ from ottla.region import Region
 
 def rebatch(
     decoder: Decoder, checker: Decoder, region: Region, batches: Batches, conversion: Conversion
+) -> Iterator[tuple[bytes, int]]:
+    """The batches of a window, none of magic 0 or 1, and how many of them were copied.
+
+    They come in groups, as they are decoded: records of two groups are never joined, as little as
+    those of two windows.
+    """
+    for span, decoded in decode_groups(decoder, region, batches):
+        if decoder.broken:
+            raise CorruptLogError(decoder.broken[0].violation)
+        yield _rebatch_group(checker, region, take_batches(batches, span), decoded, conversion)
+
+
+def _rebatch_group(
+    checker: Decoder, region: Region, batches: Batches, decoded: Decoded, conversion: Conversion
 ) -> tuple[bytes, int]:
-    """The batches of a window, none of magic 0 or 1, and how many of them were copied."""
-    records, rows = decode_whole(decoder, region, batches)
-    if decoder.broken:
-        raise CorruptLogError(decoder.broken[0].violation)
+    records, rows = decoded
     ends = np.cumsum(rows)
     pieces: list[bytes] = []
     copied = 0
@@ -50,9 +62,9 @@ def rebatch(
                 pieces.append(encode_batches(run, bounds, new).data.tobytes())
                 continue
         level = conversion.level if conversion.codec is not None else None
-        kept = recompress(checker, region, part, codec, level)
-        pieces.append(kept.data[: int(kept.batches.size.sum())].tobytes())
-        copied += kept.copied
+        for kept in recompress(checker, region, part, codec, level):
+            pieces.append(kept.data[: int(kept.batches.size.sum())].tobytes())
+            copied += kept.copied
     return b"".join(pieces), copied
 
 

@@ -1,11 +1,13 @@
 """Batches of magic 2 in another codec: their records stay byte for byte, only the seal is new."""
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ottla.batch.attributes import codec_ids, is_control
+from ottla.batch.attributes import Bools, codec_ids, is_control
 from ottla.batch.decode import Decoder
+from ottla.batch.records import GROUP_BYTES
 from ottla.codec import Arena, compress, decompress_into, resolve_level
 from ottla.errors import CorruptLogError
 from ottla.format.attributes import CODEC_MASK, Codec
@@ -25,10 +27,11 @@ class Recompressed(NamedTuple):
 
 def recompress(
     checker: Decoder, region: Region, batches: Batches, codec: Codec, level: int | None
-) -> Recompressed:
-    """The batches of a window in a codec; a broken one raises.
+) -> Iterator[Recompressed]:
+    """The batches of a window in a codec, piece by piece; a broken one raises.
 
-    Control batches and those without records are copied: Kafka compresses neither.
+    Control batches and those without records are copied: Kafka compresses neither. What was small
+    while it was compressed may become large: a piece ends when its payloads are about GROUP_BYTES.
     """
     for _ in checker.decode(region, batches):
         continue
@@ -36,8 +39,28 @@ def recompress(
     if checker.broken:
         raise CorruptLogError(checker.broken[0].violation)
     same = (codec_ids(batches) == codec) | is_control(batches) | (batches.count == 0)
+    payloads: list[bytes | memoryview] = []
+    first = size = 0
+    for row, payload in _compress(region, batches, np.flatnonzero(~same), codec, level):
+        payloads.append(payload)
+        size += len(payload)
+        if size >= GROUP_BYTES:
+            piece = slice(first, row + 1)
+            yield _seal(region, take_batches(batches, piece), same[piece], payloads, codec)
+            payloads, first, size = [], row + 1, 0
+    rest = slice(first, None)
+    yield _seal(region, take_batches(batches, rest), same[rest], payloads, codec)
+
+
+def _seal(
+    region: Region,
+    batches: Batches,
+    same: Bools,
+    payloads: Sequence[bytes | memoryview],
+    codec: Codec,
+) -> Recompressed:
+    """Batches one after another, with new payloads for those that are not the same."""
     table = take_batches(batches, np.arange(batches.position.size))
-    payloads = _compress(region, batches, np.flatnonzero(~same), codec, level)
     table.size[~same] = [BATCH_OVERHEAD + len(payload) for payload in payloads]
     table.position[:] = np.cumsum(table.size) - table.size
     table.attributes[~same] = (table.attributes[~same] & ~np.int64(CODEC_MASK)) | int(codec)
@@ -63,12 +86,11 @@ def _compress(
     rows: np.ndarray[tuple[int], np.dtype[np.intp]],
     codec: Codec,
     level: int | None,
-) -> list[bytes | memoryview]:
-    """The payloads of some batches in the codec."""
+) -> Iterator[tuple[int, bytes | memoryview]]:
+    """Some rows with their payloads in the codec."""
     chosen = resolve_level(codec, level)
     arena, source = Arena(), region.data.data
     codecs = codec_ids(batches)
-    payloads: list[bytes | memoryview] = []
     for row in rows.tolist():
         at = int(batches.position[row]) - region.position
         raw = source[at + BATCH_OVERHEAD : at + int(batches.size[row])]
@@ -77,5 +99,4 @@ def _compress(
             # What the checker could open is not too large.
             size = decompress_into(int(codecs[row]), 2, raw, arena, 1 << 31)
             raw = memoryview(arena.data[:size].tobytes())
-        payloads.append(raw if codec == Codec.NONE else compress(codec, 2, raw, level=chosen))
-    return payloads
+        yield row, raw if codec == Codec.NONE else compress(codec, 2, raw, level=chosen)

@@ -1,7 +1,7 @@
-"""Record tables as wholes: all records of a window, chosen rows, tables one after another."""
+"""Record tables as wholes: all records of batches, chosen rows, tables one after another."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,13 @@ from ottla.kernels.compaction import Bools, Bounds, take_bytes
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.region import PADDING, Bytes, Region
 
+GROUP_BYTES: Final = 32 << 20  # of records that are held at once, if one batch has not more
+_NO_BOUND: Final = 1 << 62
+_RECORD_BYTES: Final = 28  # offset, timestamp and three bounds
+
 
 class Decoded(NamedTuple):
-    """All records of a window; rows[b] of them are of batch b, none of a broken one."""
+    """All records of some batches; rows[b] of them are of batch b, none of a broken one."""
 
     records: RecordBuffers
     rows: Int64s
@@ -43,35 +47,77 @@ class Reused:
         return self.arrays[self.taken - 1][:size]
 
 
+def decode_groups(
+    decoder: Decoder, region: Region, batches: Batches, most: int = GROUP_BYTES
+) -> Iterator[tuple[slice, Decoded]]:
+    """The batches of a window in groups, each with all records of its batches.
+
+    A window may expand to anything: a group ends when its records have about `most` bytes, or is
+    one batch with more. Each must be used before the next is asked for. What was broken up to its
+    end is in `decoder.broken`.
+    """
+    reused = decoder.allocate if isinstance(decoder.allocate, Reused) else Reused()
+    reused.taken = 0
+    rows = np.zeros(batches.position.size, dtype=np.int64)
+    held: list[RecordBuffers] = []
+    first = size = 0
+    for chunk in decoder.decode(region, batches):
+        last = _hold(chunk, batches, held, rows)
+        size += _size_of(held[-1])
+        if size < most or last == first:
+            continue
+        # The chunk may have ended inside its last batch, which is therefore left to the next group.
+        records, count = concat_records(held), int(rows[first:last].sum())
+        held = [take_records(records, np.arange(count, records.offset.size))]
+        yield slice(first, last), Decoded(_first_rows(records, count), rows[first:last])
+        reused.taken = 1  # the decoder still needs its payloads, which it asked for first
+        first, size = last, _size_of(held[0])
+    rest = decoder.flush()
+    if rest is not None:
+        _hold(rest, batches, held, rows)
+    yield slice(first, rows.size), Decoded(concat_records(held), rows[first:])
+
+
+def _hold(chunk: Chunk, batches: Batches, held: list[RecordBuffers], rows: Int64s) -> int:
+    """Take in a chunk; the row of the last batch that it may have records of."""
+    for piece, counts in chunk.pieces:
+        rows[np.searchsorted(batches.position, piece.position)] += counts
+    held.append(_first_rows(chunk.buffers, chunk.count))
+    return int(np.searchsorted(batches.position, chunk.pieces[-1][0].position[-1]))
+
+
 def decode_whole(decoder: Decoder, region: Region, batches: Batches) -> Decoded:
-    """All records of a window at once, also of a batch that fills several chunks.
+    """All records at once; for batches of which someone knows that they are not too many.
 
     What was broken is in `decoder.broken`.
     """
-    if isinstance(decoder.allocate, Reused):
-        decoder.allocate.taken = 0
-    chunks = list(decoder.decode(region, batches))
-    rest = decoder.flush()
-    chunks += [rest] if rest is not None else []
-    rows = np.zeros(batches.position.size, dtype=np.int64)
-    for chunk in chunks:
-        for piece, counts in chunk.pieces:
-            rows[np.searchsorted(batches.position, piece.position)] += counts
-    return Decoded(concat_records([_whole(chunk) for chunk in chunks]), rows)
+    ((_, decoded),) = decode_groups(decoder, region, batches, most=_NO_BOUND)
+    return decoded
 
 
-def _whole(chunk: Chunk) -> RecordBuffers:
-    """A chunk's records as a table that is exactly as long as it has rows."""
-    records, count, header_count = chunk.buffers, chunk.count, chunk.header_count
+def _first_rows(records: RecordBuffers, count: int) -> RecordBuffers:
+    """The first rows as a table that is exactly so long."""
+    header_bounds = records.header_bounds[: count + 1]
+    header_count = int(header_bounds[-1])
     return records._replace(
         offset=records.offset[:count],
         timestamp=records.timestamp[:count],
         key_bounds=records.key_bounds[: count + 1],
         value_bounds=records.value_bounds[: count + 1],
-        header_bounds=records.header_bounds[: count + 1],
+        header_bounds=header_bounds,
         header_key_bounds=records.header_key_bounds[: header_count + 1],
         header_value_bounds=records.header_value_bounds[: header_count + 1],
     )
+
+
+def _size_of(records: RecordBuffers) -> int:
+    fields = (
+        records.key_bounds,
+        records.value_bounds,
+        records.header_key_bounds,
+        records.header_value_bounds,
+    )
+    return _RECORD_BYTES * records.offset.size + sum(int(bounds[-1]) for bounds in fields)
 
 
 def take_records(records: RecordBuffers, rows: Int64s) -> RecordBuffers:
@@ -106,6 +152,8 @@ def take_records(records: RecordBuffers, rows: Int64s) -> RecordBuffers:
 
 def _take_headers(bounds: Bounds, rows: Int64s) -> tuple[Bounds, Int64s]:
     """The bounds of the chosen rows' headers, and which headers these are."""
+    if bounds.size == 1:  # nobody asked for headers
+        return bounds.copy(), np.zeros(0, dtype=np.int64)
     taken = np.zeros(rows.size + 1, dtype=np.int32)
     if bounds[-1] == 0:
         return taken, np.zeros(0, dtype=np.int64)
@@ -166,6 +214,8 @@ def _pack(valid: Bools) -> Bytes:
 
 
 def _take_field(bounds: Bounds, data: Bytes, rows: Int64s) -> tuple[Bounds, Bytes]:
+    if bounds.size == 1:  # nobody asked for the field
+        return bounds.copy(), data.copy()
     size = int((bounds[rows + 1].astype(np.int64) - bounds[rows]).sum())
     out_bounds = np.empty(rows.size + 1, dtype=np.int32)
     out = allocate_from_pool(size + PADDING)
@@ -183,7 +233,7 @@ def _join_bounds(tables: Sequence[Bounds]) -> Bounds:
     sizes: npt.NDArray[np.int32] = np.concatenate([np.diff(bounds) for bounds in tables])
     if int(sizes.sum(dtype=np.int64)) > INT32_MAX:
         raise UnsupportedError(
-            "the records of 2 MiB of the log have more than 2 GiB: lower maxBatchBytes to leave"
+            "records that are needed at once have more than 2 GiB: lower maxBatchBytes to leave"
             " out the batches that expand so much"
         )
     joined = np.zeros(sizes.size + 1, dtype=np.int32)

@@ -147,7 +147,8 @@ def plan_first_pass(plan: Compaction, surveyed: Sequence[Surveyed], secret: Word
             plan.options.hash_bits,
         )
         bases = tuple(group.segments[0].base_offset for group in each.groups)
-        logs.append(LearnLog(told, bases, count))
+        drops_unkeyed = plan.options.drops_unkeyed or plan.explains
+        logs.append(LearnLog(told, bases, count, drops_unkeyed))
         count += len(bases)
     tasks = cut_tasks(
         [each.log for each in cleaned],
@@ -222,7 +223,6 @@ def _cleaned_parts(
     plan: Compaction, each: Surveyed, found: Mapping[int, Found], first: int, now: int
 ) -> Iterator[CompactPart]:
     round_ = Round(each.bound, now, plan.options.config.delete_retention_ms)
-    drops_unkeyed = plan.options.drops_unkeyed or plan.explains
     for number, group in enumerate(each.groups, first):
         its = found.get(number)
         cleaning = Cleaning(
@@ -231,7 +231,6 @@ def _cleaned_parts(
             None if its is None else its.file,
             f"{each.directory}.facts",
             each.legacy_horizon,
-            drops_unkeyed,
         )
         has_last = not each.rest and group is each.groups[-1]
         yield _part(plan, each, group.segments, cleaning, has_last=has_last)

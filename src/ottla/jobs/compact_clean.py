@@ -9,7 +9,6 @@ import numpy as np
 
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused
-from ottla.errors import OptionError
 from ottla.format.sentinels import INT32_MAX
 from ottla.jobs.account import Row, account_row
 from ottla.jobs.compact_survey import Facts, read_facts
@@ -34,7 +33,7 @@ from ottla.rules.cleaning import clean_window, decode_window, make_decoder
 from ottla.rules.compaction import Cleaner, InTransaction, Outcome, Round
 from ottla.rules.survivors import Survivors, unpack_offsets
 from ottla.rules.transactions import read_markers
-from ottla.storage import open_file, read_bytes
+from ottla.storage import open_file, read_bytes, set_modified
 
 # A group is one segment, whatever its size and its times: the cleaner does not roll.
 _ONE_SEGMENT: Final = SegmentConfig(
@@ -50,7 +49,6 @@ class Cleaning(NamedTuple):
     survivors: str | None
     facts: str
     legacy_horizon: int
-    drops_unkeyed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,8 @@ def _whole_windows(part: CompactPart) -> Iterator[tuple[Segment, Window]]:
 
 
 def _copied(decoder: Decoder, window: Window, log_start: int) -> Remains:
-    _, rows = decode_window(decoder, window.region, window.batches)
+    groups = decode_window(decoder, window.region, window.batches)
+    rows = np.concatenate([decoded.rows for _, decoded in groups])
     kept = window.batches.last_offset >= log_start
     count, read, written = kept.size, int(rows.sum()), int(rows[kept].sum())
     copied = int(kept.sum())
@@ -148,11 +147,6 @@ def _cleaned(
         read_markers(window.region, window.batches),
         keeps_legacy_tombstones=segment.log.modified_ns // 1_000_000 > told.legacy_horizon,
     )
-    if judged.without_key and not told.drops_unkeyed:
-        raise OptionError(
-            f"{window.region.path}: records without a key, which compaction would drop; name the"
-            " topics that are compacted with --topic, or say --drop-unkeyed"
-        )
     region, batches = scanned(data, window.region.path)
     return Remains(
         region,
@@ -187,6 +181,10 @@ def write_part(job: Job, part: CompactPart) -> FinishedPartition:
     files = writer.close()
     if not files:
         files = [stage_file(job, part.directory, file_name(part.base_offset, Kind.LOG), b"")]
+    # Cleaner.cleanSegments: the time of the last segment, for retention and for old tombstones.
+    modified_ms = part.segments[-1].log.modified_ns // 1_000_000
+    for file in files:
+        set_modified(staged_path(job, file.staged), modified_ms)
     row = account_row(
         part.name.topic,
         part.name.partition,

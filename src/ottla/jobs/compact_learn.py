@@ -15,19 +15,22 @@ import pyarrow as pa
 
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused
+from ottla.errors import OptionError
 from ottla.jobs.rewrite import sound_windows
 from ottla.jobs.slices import Slice, Task
 from ottla.kernels import gather
-from ottla.kernels.tables import Int64s
+from ottla.kernels.tables import Int64s, take_batches
 from ottla.log.publish import Job, new_staged_name, staged_path
 from ottla.log.transaction_index import read_transaction_index
 from ottla.object_store import StorageOptions
+from ottla.rules.cleaning import decode_window
 from ottla.rules.survivors import (
     KeyEntries,
     Learning,
     NewestKeys,
     concat_entries,
     find_entries,
+    has_unkeyed,
     pack_offsets,
     read_entries,
     sort_entries,
@@ -75,6 +78,7 @@ class LearnLog(NamedTuple):
     told: Learning
     part_bases: tuple[int, ...]
     first_part: int
+    drops_unkeyed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ def learn_task(
         number, log = logs[str(part.name)]
         held: list[KeyEntries] = []
         size = 0
-        for entries in _slice_entries(part, log.told, decoder, storage):
+        for entries in _slice_entries(part, log, decoder, storage):
             held.append(entries)
             size += _ENTRY_BYTES * entries.hashes.size + entries.key_bytes.size
             if size >= _FLUSH_BYTES:
@@ -117,12 +121,19 @@ def learn_task(
 
 
 def _slice_entries(
-    part: Slice, told: Learning, decoder: Decoder, storage: StorageOptions
+    part: Slice, log: LearnLog, decoder: Decoder, storage: StorageOptions
 ) -> Iterator[KeyEntries]:
     aborted = read_transaction_index(part.aborted)
     with open_file(part.log, storage) as file:
         for window in sound_windows(file, part, decoder.max_batch_bytes):
-            yield find_entries(told, decoder, window.region, window.batches, aborted)
+            for span, decoded in decode_window(decoder, window.region, window.batches):
+                batches = take_batches(window.batches, span)
+                if not log.drops_unkeyed and has_unkeyed(log.told, batches, decoded, aborted):
+                    raise OptionError(
+                        f"{file.path}: records without a key, which compaction would drop; name the"
+                        " topics that are compacted with --topic, or say --drop-unkeyed"
+                    )
+                yield find_entries(log.told, batches, decoded, aborted)
 
 
 def _entry_rows(entries: KeyEntries, log: int, bucket_count: int) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """Convert logs to another magic, codec or batch size; what is already as wanted is copied."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -52,29 +52,33 @@ class Converting:
             make_decoder(max_batch_bytes), Decoder(CONTROL, max_batch_bytes=max_batch_bytes)
         )
 
-    def apply(self, decoders: _Decoders, region: Region, batches: Batches, part: Slice) -> Changed:
+    def apply(
+        self, decoders: _Decoders, region: Region, batches: Batches, part: Slice
+    ) -> Iterator[Changed]:
         """The window converted; where only the codec changes, records are not touched."""
-        count, read = batches.position.size, count_records(batches)
         if part.aborted:
             # Without markers nobody could tell them from the others.
             aborted = aborted_mask(batches, read_transaction_index(part.aborted))
+            yield Changed(region, take_batches(batches, slice(0, 0)), 0, int(aborted.sum()), 0)
             batches = take_batches(batches, ~aborted)
         wanted, codec = self.conversion, self.conversion.codec
         is_current = (
             wanted.magic in (None, CURRENT_MAGIC) and (batches.magic == CURRENT_MAGIC).all()
         )
         if is_current and self.rebatches:
-            new_data, copied = rebatch(*decoders, region, batches, wanted)
-            new_region, table = scanned(new_data, region.path)
-            return Changed(new_region, table, copied, 0, read, count_records(table))
-        if is_current and codec is not None:
-            data, table, copied = recompress(decoders.checker, region, batches, codec, wanted.level)
-            new_region = Region(data, data.size - PADDING, region.path, 0)
-            return Changed(new_region, table, copied, 0, read, count_records(table))
-        new_data, copied, converted, _ = convert(decoders.whole, region, batches, wanted)
-        new_region, table = scanned(new_data, region.path)
-        skipped = count - copied - converted
-        return Changed(new_region, table, copied, skipped, read, count_records(table))
+            for new_data, copied in rebatch(*decoders, region, batches, wanted):
+                new_region, table = scanned(new_data, region.path)
+                yield Changed(new_region, table, copied, 0, count_records(table))
+        elif is_current and codec is not None:
+            level = wanted.level
+            for data, table, copied in recompress(decoders.checker, region, batches, codec, level):
+                new_region = Region(data, data.size - PADDING, region.path, 0)
+                yield Changed(new_region, table, copied, 0, count_records(table))
+        else:
+            for converted in convert(decoders.whole, region, batches, wanted):
+                new_region, table = scanned(converted.data, region.path)
+                copied, dropped = converted.copied, converted.dropped
+                yield Changed(new_region, table, copied, dropped, count_records(table))
 
 
 def plan_convert(

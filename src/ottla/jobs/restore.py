@@ -5,7 +5,7 @@ encoded again under the header that they had, as compaction does. Markers stay, 
 transactions still end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from ottla.batch.attributes import Bools, add_sequence, has_delete_horizon, is_c
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import Remains, rebuild
-from ottla.batch.records import decode_whole, take_records
+from ottla.batch.records import Reused, decode_groups, take_records
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.sentinels import NO_SEQUENCE, NO_TIMESTAMP
 from ottla.jobs.logs import Bounds, Log
@@ -71,25 +71,31 @@ class Restoring:
     wanted: RecordFilter
 
     def begin(self, max_batch_bytes: int) -> Decoder:
-        return Decoder(_ALL, max_batch_bytes=max_batch_bytes)
+        return Decoder(_ALL, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
-    def apply(self, decoder: Decoder, region: Region, batches: Batches, part: Slice) -> Changed:
-        count, read = batches.position.size, count_records(batches)
+    def apply(
+        self, decoder: Decoder, region: Region, batches: Batches, part: Slice
+    ) -> Iterator[Changed]:
+        """What is wanted of the window; all of it is copied at once."""
         broken = np.flatnonzero(batches.crc != batches.computed_crc)
         inside, crossing = _place(batches, part.bounds)
-        if self.wanted.wants_all and not crossing.any() and not broken.size:
-            kept = batches if inside.all() else take_batches(batches, inside)
-            written, left = kept.position.size, count_records(kept)
-            return Changed(region, kept, written, count - written, read, left)
-        touched = take_batches(batches, inside | crossing)
-        records, rows = decode_whole(decoder, region, touched)
-        if decoder.broken:
-            raise CorruptLogError(decoder.broken[0].violation)
-        mask = _within(records.offset, part.bounds) & choose_records(records, self.wanted)
-        data, copied = _write(region, touched, rows, records, mask, part.bounds)
-        new_region, new_batches = scanned(data, region.path)
-        skipped = count - new_batches.position.size
-        return Changed(new_region, new_batches, copied, skipped, read, int(mask.sum()))
+        copies = self.wanted.wants_all and not crossing.any() and not broken.size
+        touched = inside | crossing
+        skipped = int(touched.size - touched.sum())
+        kept = batches if inside.all() else take_batches(batches, touched)
+        if copies:
+            yield Changed(region, kept, kept.position.size, skipped, count_records(kept))
+            return
+        yield Changed(region, take_batches(batches, slice(0, 0)), 0, skipped, 0)
+        for span, (records, rows) in decode_groups(decoder, region, kept):
+            if decoder.broken:
+                raise CorruptLogError(decoder.broken[0].violation)
+            mask = _within(records.offset, part.bounds) & choose_records(records, self.wanted)
+            group = take_batches(kept, span)
+            data, copied = _write(region, group, rows, records, mask, part.bounds)
+            new_region, new_batches = scanned(data, region.path)
+            skipped = rows.size - new_batches.position.size
+            yield Changed(new_region, new_batches, copied, skipped, int(mask.sum()))
 
 
 def _place(batches: Batches, bounds: Bounds) -> tuple[Bools, Bools]:

@@ -38,13 +38,12 @@ _SMALLEST_BATCH: Final = 26
 
 
 class Changed(NamedTuple):
-    """A window as it shall be written, and what became of its batches and records."""
+    """Batches as they shall be written, and what became of those that they come from."""
 
     region: Region
     batches: Batches
     copied: int
     skipped: int
-    read_records: int
     written_records: int
 
 
@@ -54,8 +53,8 @@ class Change(Protocol):
     def begin(self, max_batch_bytes: int) -> Any:
         """What is kept from window to window, such as a decoder."""
 
-    def apply(self, kept: Any, region: Region, batches: Batches, part: Slice) -> Changed:
-        """The window as it shall be written; a broken batch raises."""
+    def apply(self, kept: Any, region: Region, batches: Batches, part: Slice) -> Iterator[Changed]:
+        """The window as it shall be written, piece by piece; a broken batch raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,25 +174,19 @@ def rewrite_part(job: Job, part: RewritePart) -> FinishedPartition:
     counts = dict.fromkeys(("readBatches", "readRecords", "writtenRecords", "writtenBatches"), 0)
     counts |= dict.fromkeys(("copiedBatches", "skippedBatches", "violations"), 0)
     first = last = None
-    kept = part.change.begin(part.max_batch_bytes)
-    with open_file(part.slice.log, part.storage) as file:
-        for window in sound_windows(file, part.slice, part.max_batch_bytes):
-            counts["violations"] += window.violation is not None
-            counts["readBatches"] += window.batches.position.size
-            changed = part.change.apply(kept, window.region, window.batches, part.slice)
-            counts["copiedBatches"] += changed.copied
-            counts["skippedBatches"] += changed.skipped
-            counts["readRecords"] += changed.read_records
-            counts["writtenRecords"] += changed.written_records
-            counts["writtenBatches"] += changed.batches.position.size
-            if not changed.batches.position.size:
-                continue
-            if writer is None:
-                base = _first_base(part, changed)
-                writer = LogWriter(job, part.directory, base, part.config)
-                first = int(first_offsets(changed.batches)[0])
-            writer.append(changed.region, changed.batches)
-            last = int(changed.batches.last_offset[-1])
+    for changed in _changes(part, counts):
+        counts["copiedBatches"] += changed.copied
+        counts["skippedBatches"] += changed.skipped
+        counts["writtenRecords"] += changed.written_records
+        counts["writtenBatches"] += changed.batches.position.size
+        if not changed.batches.position.size:
+            continue
+        if writer is None:
+            base = _first_base(part, changed)
+            writer = LogWriter(job, part.directory, base, part.config)
+            first = int(first_offsets(changed.batches)[0])
+        writer.append(changed.region, changed.batches)
+        last = int(changed.batches.last_offset[-1])
     files = [] if writer is None else writer.close()
     row = account_row(
         part.slice.name.topic,
@@ -205,6 +198,17 @@ def rewrite_part(job: Job, part: RewritePart) -> FinishedPartition:
         **counts,
     )
     return FinishedPartition(files, row)
+
+
+def _changes(part: RewritePart, counts: dict[str, int]) -> Iterator[Changed]:
+    """What is to be written for each window; counts what was read."""
+    kept = part.change.begin(part.max_batch_bytes)
+    with open_file(part.slice.log, part.storage) as file:
+        for window in sound_windows(file, part.slice, part.max_batch_bytes):
+            counts["violations"] += window.violation is not None
+            counts["readBatches"] += window.batches.position.size
+            counts["readRecords"] += count_records(window.batches)
+            yield from part.change.apply(kept, window.region, window.batches, part.slice)
 
 
 def _first_base(part: RewritePart, changed: Changed) -> int:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ottla.batch.attributes import codec_ids, is_control, is_transactional
 from ottla.batch.decode import Decoder
-from ottla.batch.records import Reused, decode_whole, unpack_bits
+from ottla.batch.records import Reused, decode_groups, unpack_bits
 from ottla.codec import compress
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
@@ -175,19 +175,23 @@ def survey_part(part: SurveyPart) -> Iterator[pa.RecordBatch]:
 def _see(survey: Survey, decoder: Decoder, window: Window, part: Slice, newest: int) -> int:
     if not window.batches.position.size:
         return newest
-    records, rows = decode_whole(decoder, window.region, window.batches)
-    broken = np.isin(window.batches.position, [each.violation.position for each in decoder.broken])
-    sizes = record_sizes(records)
-    raw = int(sizes.sum()) + RECORD_OVERHEAD * sizes.size
-    batches = take_batches(window.batches, ~broken)
-    _see_batches(survey, batches, rows[~broken])
-    _see_records(survey, records, sizes)
-    if batches.position.size:
-        stored = int(batches.size.sum())
+    stored = raw = 0
+    packed = 0.0
+    for span, (records, rows) in decode_groups(decoder, window.region, window.batches):
+        every = take_batches(window.batches, span)
+        broken = np.isin(every.position, [each.violation.position for each in decoder.broken])
+        batches = take_batches(every, ~broken)
+        sizes = record_sizes(records)
+        its_raw = int(sizes.sum()) + RECORD_OVERHEAD * sizes.size
+        stored, raw = stored + int(batches.size.sum()), raw + its_raw
+        packed += its_raw * _packed_share(records.value_bytes[: records.value_bounds[-1]])
+        _see_batches(survey, batches, rows[~broken])
+        _see_records(survey, records, sizes)
+        newest = _see_times(survey, batches, records.timestamp, newest)
+    if stored:
         start = int(window.batches.position[0])
-        packed = round(raw * _packed_share(records.value_bytes[: records.value_bounds[-1]]))
-        survey.units.append(Unit(part, start, window.stop, stored, max(1, raw), packed))
-    return _see_times(survey, batches, records.timestamp, newest)
+        survey.units.append(Unit(part, start, window.stop, stored, max(1, raw), round(packed)))
+    return newest
 
 
 def _packed_share(data: Bytes) -> float:

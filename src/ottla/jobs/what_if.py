@@ -265,16 +265,15 @@ def _size_of(trial: Trial, setting: Setting, region: Region, batches: Batches) -
     decoders = change.begin(DEFAULT_MAX_BATCH_BYTES)
     if setting.magic is None and (batches.magic == CURRENT_MAGIC).all():
         anonymous = np.where(is_control(batches), batches.producer_id, NO_PRODUCER_ID)
-        return len(
-            rebatch(*decoders, region, batches._replace(producer_id=anonymous), conversion)[0]
-        )
+        batches = batches._replace(producer_id=anonymous)
+        return sum(len(data) for data, _ in rebatch(*decoders, region, batches, conversion))
     part = trial.unit.part
     if setting.magic is None or setting.magic == CURRENT_MAGIC:
         part = _without_aborted(part)
     else:
         batches = take_batches(batches, batches.last_offset < trial.last_stable_offset)
-    changed = change.apply(decoders, region, batches, part)
-    return int(changed.batches.size.sum())
+    pieces = change.apply(decoders, region, batches, part)
+    return sum(int(changed.batches.size.sum()) for changed in pieces)
 
 
 def _without_aborted(part: Slice) -> Slice:

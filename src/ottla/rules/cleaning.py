@@ -3,6 +3,7 @@
 The decisions are those of `ottla.rules.compaction`; here they are applied.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,7 +14,14 @@ from ottla.batch.encode import Encoded
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import Remains, rebuild, rebuild_empty
-from ottla.batch.records import Decoded, Reused, decode_whole, take_records, unpack_bits
+from ottla.batch.records import (
+    Decoded,
+    Reused,
+    decode_groups,
+    decode_whole,
+    take_records,
+    unpack_bits,
+)
 from ottla.errors import CorruptLogError
 from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
@@ -43,12 +51,17 @@ def make_decoder(
     return Decoder(_ALL, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
 
-def decode_window(decoder: Decoder, region: Region, batches: Batches) -> Decoded:
-    """All records of a window; a broken batch raises, because dropping it would lose data."""
-    decoded = decode_whole(decoder, region, batches)
-    if decoder.broken:
-        raise CorruptLogError(decoder.broken[0].violation)
-    return decoded
+def decode_window(
+    decoder: Decoder, region: Region, batches: Batches
+) -> Iterator[tuple[slice, Decoded]]:
+    """The records of a window, by groups of its batches.
+
+    A broken batch raises, because dropping it would lose data.
+    """
+    for group in decode_groups(decoder, region, batches):
+        if decoder.broken:
+            raise CorruptLogError(decoder.broken[0].violation)
+        yield group
 
 
 def learn_window(
@@ -60,9 +73,10 @@ def learn_window(
     first_dirty_offset: int,
 ) -> None:
     """The first pass: take the keys of a window into the map."""
-    records, rows = decode_window(decoder, region, batches)
-    has_key = unpack_bits(records.key_valid, records.offset.size)
-    learn(offsets, batches, rows, records, has_key, aborted, first_dirty_offset)
+    for span, (records, rows) in decode_window(decoder, region, batches):
+        has_key = unpack_bits(records.key_valid, records.offset.size)
+        group = take_batches(batches, span)
+        learn(offsets, group, rows, records, has_key, aborted, first_dirty_offset)
 
 
 def clean_window(
@@ -75,12 +89,31 @@ def clean_window(
     keeps_legacy_tombstones: bool = True,
 ) -> Cleaned:
     """The second pass: judge a window and write what stays of it."""
-    records, rows = decode_window(decoder, region, batches)
-    judged = cleaner.judge(
-        batches, markers, rows, records, keeps_legacy_tombstones=keeps_legacy_tombstones
+    cleaned: list[Cleaned] = []
+    for span, (records, rows) in decode_window(decoder, region, batches):
+        group, its_markers = take_batches(batches, span), Markers(*(each[span] for each in markers))
+        judged = cleaner.judge(
+            group, its_markers, rows, records, keeps_legacy_tombstones=keeps_legacy_tombstones
+        )
+        _rebuild_mixed(region, group, judged, decoder.max_batch_bytes)
+        cleaned.append(Cleaned(_write(region, group, records, rows, judged), judged))
+    return cleaned[0] if len(cleaned) == 1 else _join(cleaned)
+
+
+def _join(cleaned: Sequence[Cleaned]) -> Cleaned:
+    """Groups as one window."""
+    outcome, horizon, keep, kept, without_key, tombstones = zip(
+        *(each.judged for each in cleaned), strict=True
     )
-    _rebuild_mixed(region, batches, judged, decoder.max_batch_bytes)
-    return Cleaned(_write(region, batches, records, rows, judged), judged)
+    judged = Judged(
+        np.concatenate(outcome),
+        np.concatenate(horizon),
+        np.concatenate(keep),
+        np.concatenate(kept),
+        sum(without_key),
+        sum(tombstones),
+    )
+    return Cleaned(b"".join(each.data for each in cleaned), judged)
 
 
 def _rebuild_mixed(region: Region, batches: Batches, judged: Judged, max_batch_bytes: int) -> None:

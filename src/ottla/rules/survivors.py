@@ -11,16 +11,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.batch.attributes import is_control
-from ottla.batch.decode import Decoder
-from ottla.batch.records import unpack_bits
+from ottla.batch.records import Decoded, unpack_bits
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels import newest as kernels
 from ottla.kernels.compaction import Bools, Words, hash_keys, take_bytes
 from ottla.kernels.newest import KeyTable
 from ottla.kernels.status import TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
-from ottla.region import PADDING, Bytes, Region, padded
-from ottla.rules.cleaning import decode_window
+from ottla.region import PADDING, Bytes, padded
 from ottla.rules.transactions import Entries, aborted_mask
 
 _FIRST_KEYS: Final = 1 << 10
@@ -52,14 +50,14 @@ class Learning(NamedTuple):
 
 
 def find_entries(
-    told: Learning, decoder: Decoder, region: Region, batches: Batches, aborted: Entries
+    told: Learning, batches: Batches, decoded: Decoded, aborted: Entries
 ) -> KeyEntries:
-    """The entries of a window: of the dirty part the newest of each key, of the rest all.
+    """The entries of some batches: of the dirty part the newest of each key, of the rest all.
 
     What is aborted teaches nothing (Cleaner.buildOffsetMapForSegment), and neither do records
     before the dirty part: they are only asked about.
     """
-    records, rows = decode_window(decoder, region, batches)
+    records, rows = decoded
     count = records.offset.size
     hashes = _hash(records, told)
     skipped = np.repeat(aborted_mask(batches, aborted), rows)
@@ -73,6 +71,17 @@ def find_entries(
     offsets = np.where(learns, records.offset, ~records.offset)
     sizes = np.diff(records.key_bounds).astype(np.int64)
     return _take(KeyEntries(hashes, offsets, sizes, records.key_bytes), chosen)
+
+
+def has_unkeyed(told: Learning, batches: Batches, decoded: Decoded, aborted: Entries) -> bool:
+    """Whether there are records that a cleaner drops because they have no key."""
+    records, rows = decoded
+    dropped = ~unpack_bits(records.key_valid, records.offset.size)
+    if not dropped.any():
+        return False
+    passed_over = aborted_mask(batches, aborted) | is_control(batches)
+    dropped &= ~np.repeat(passed_over, rows) & (records.offset >= told.log_start)
+    return bool(dropped.any())
 
 
 def _hash(records: RecordBuffers, told: Learning) -> Words:
