@@ -1,7 +1,8 @@
 """The broker's rules against what they are made of: an append and a round of cleaning against their
 decoding, keys, encoding and codecs by themselves, transactions against the walk over headers.
 
-An append is measured one batch at a time, as producers send them, and so are its parts.
+Appends come in windows of a log, each batch an append of its own, as `ottla append` judges them; so
+do their parts. One batch per call is measured too, without a target.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,10 +29,12 @@ from ottla.kernels import gather
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.scan import scan
 from ottla.kernels.tables import Batches, RecordBuffers, allocate_batches, take_batches
+from ottla.log.buffer import WINDOW_BYTES
 from ottla.log.partition import find_partitions
 from ottla.region import Region, padded
 from ottla.rules.append import Accepted, append
 from ottla.rules.append_checks import AppendPolicy
+from ottla.rules.append_each import Appends, LogEnd, Taken, append_each
 from ottla.rules.append_records import Decoders
 from ottla.rules.cleaning import clean_window, learn_window, make_decoder
 from ottla.rules.compaction import Cleaner, KeyOffsets, Outcome, Round, last_records
@@ -43,7 +46,6 @@ HEADING = ("what", "Ottla M/s", "against", "M/s", "ratio", "target")
 RECORDS = 100_000
 PER_BATCH = 500
 LARGE = 5000  # records in about half of max.message.bytes
-WINDOW_BATCHES = 32  # about what a window of a file holds
 NOW = 1_700_000_000_000
 SECRET = np.array([3, 4], dtype=np.uint64)
 
@@ -70,21 +72,27 @@ def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Appends, cleaning, transactions."""
     for (name, source, target), per_batch in product(_APPENDS, (PER_BATCH, LARGE)):
         label = f"{name}, {per_batch} per batch"
-        yield _against_parts(label, _append(source, target, per_batch), plan)
+        windows = _sent(_windows(_log(source, per_batch)))
+        yield _against_parts(label, _append_each(windows, target), plan, PARTS_TO_WHOLE)
+    for name, source, target in _APPENDS:
+        label = f"{name}, {PER_BATCH} per batch, one per call"
+        alone = _sent(_windows(_log(source), window_bytes=1))
+        yield _against_parts(label, _append(alone, target), plan, None)
     for codec in (Codec.NONE, Codec.LZ4, Codec.ZSTD):
-        yield _against_parts(f"compaction, {codec.name.lower()}", _compaction(codec), plan)
+        label = f"compaction, {codec.name.lower()}"
+        yield _against_parts(label, _compaction(codec), plan, PARTS_TO_WHOLE)
     for every in (2, 10):
         yield _transactions(every, plan)
 
 
-def _against_parts(name: str, of: Sum, plan: Plan) -> tuple[str, ...]:
+def _against_parts(name: str, of: Sum, plan: Plan, target: float | None) -> tuple[str, ...]:
     best = best_rates(
         {name: timed(work) for name, work in {"whole": of.whole, **of.parts}.items()}, plan.rounds
     )
     whole = best.pop("whole")
     parts = 1 / sum(1 / rate for rate in best.values())
     figures = millions(whole), " + ".join(of.parts), millions(parts)
-    return name, *figures, *ratio(whole, parts, PARTS_TO_WHOLE)
+    return name, *figures, *ratio(whole, parts, target)
 
 
 def _log(codec: Codec, per_batch: int = PER_BATCH) -> bytes:
@@ -106,39 +114,54 @@ def _log(codec: Codec, per_batch: int = PER_BATCH) -> bytes:
     return encoded.data.tobytes()
 
 
-def _windows(data: bytes) -> list[Window]:
+def _windows(data: bytes, window_bytes: int = WINDOW_BYTES) -> list[Window]:
+    """The batches, as many at a time as a window of a file holds, and at least one."""
     held = padded(data)
     table = allocate_batches(RECORDS // PER_BATCH)
     count, *_ = scan(held, 0, len(data), 0, table)
+    table = take_batches(table, slice(0, count))
     compute_crcs(held, 0, table)
     region = Region(held, len(data), "memory", 0)
-    return [
-        (region, take_batches(table, slice(first, first + WINDOW_BATCHES)))
-        for first in range(0, count, WINDOW_BATCHES)
-    ]
+    windows: list[Window] = []
+    first = 0
+    while first < count:
+        limit = int(table.position[first]) + window_bytes
+        stop = max(first + 1, int(np.searchsorted(table.position + table.size, limit)))
+        windows.append((region, take_batches(table, slice(first, stop))))
+        first = stop
+    return windows
 
 
-def _sent(data: bytes) -> list[Window]:
-    """Each batch by itself, from offset 0 on."""
-    sent = []
-    for region, batches in _windows(data):
-        for start, size in zip(batches.position.tolist(), batches.size.tolist(), strict=True):
-            held = padded(bytes(8) + region.data[start + 8 : start + size].tobytes())
-            table = allocate_batches(1)
-            scan(held, 0, size, 0, table)
-            compute_crcs(held, 0, table)
-            sent.append((Region(held, size, "memory", 0), table))
-    return sent
+def _sent(windows: list[Window]) -> list[Window]:
+    """The same batches, each from offset 0 on as a producer sends it."""
+    for _, batches in windows:
+        batches.base_offset[:] = 0
+        batches.last_offset[:] = batches.last_offset_delta
+    return windows
 
 
-def _append(source: Codec, target: Codec | None, per_batch: int) -> Sum:
-    sent = _sent(_log(source, per_batch))
-    policy = AppendPolicy(compression_type=target)
-    decoders = Decoders()
-    wanted = gather.CONTROL if target is None else _ALL
+def _append_each(windows: list[Window], target: Codec | None) -> Sum:
+    """Windows of a log, whose batches are appends of their own."""
+    appends = Appends(NOW, Origin.CLIENT, AppendPolicy(compression_type=target))
 
     def whole() -> int:
-        for region, batches in sent:
+        end = LogEnd(0, empty_state())
+        for region, batches in windows:
+            compute_crcs(region.data, 0, batches)
+            for outcome in append_each(end, region, batches, appends):
+                assert isinstance(outcome, Taken)
+        return end.next_offset
+
+    return Sum(whole, _append_parts(windows, target))
+
+
+def _append(windows: list[Window], target: Codec | None) -> Sum:
+    """One batch per call."""
+    policy = AppendPolicy(compression_type=target)
+    decoders = Decoders()
+
+    def whole() -> int:
+        for region, batches in windows:
             compute_crcs(region.data, 0, batches)
             done = append(
                 region,
@@ -152,24 +175,33 @@ def _append(source: Codec, target: Codec | None, per_batch: int) -> Sum:
             assert isinstance(done, Accepted)
         return RECORDS
 
+    return Sum(whole, _append_parts(windows, target))
+
+
+def _append_parts(windows: list[Window], target: Codec | None) -> dict[str, Work]:
+    """What an append is made of, over the same windows."""
+    decoder = Decoder(gather.CONTROL if target is None else _ALL, allocate=Reused())
+
     def decode() -> int:
-        decoder = Decoder(wanted, allocate=Reused())
-        for region, batches in sent:
+        for region, batches in windows:
             compute_crcs(region.data, 0, batches)
             decode_whole(decoder, region, batches)
         return RECORDS
 
     if target is None:
-        return Sum(whole, {"decode": decode})
-    decoded = [decode_whole(Decoder(_ALL), *one).records for one in sent]
-    bounds = np.array([0, per_batch])
+        return {"decode": decode}
+    decoded = [decode_whole(Decoder(_ALL), *window) for window in windows]
+    batched = [
+        (records._replace(offset=np.arange(records.offset.size)), np.append(0, np.cumsum(rows)))
+        for records, rows in decoded
+    ]
 
     def encode() -> int:
-        for records in decoded:
+        for records, bounds in batched:
             encode_batches(records, bounds, NewBatch(codec=target))
         return RECORDS
 
-    return Sum(whole, {"decode": decode, "encode": encode})
+    return {"decode": decode, "encode": encode}
 
 
 def _compaction(codec: Codec) -> Sum:

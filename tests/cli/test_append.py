@@ -139,3 +139,30 @@ def test_a_name_that_is_no_utf_8_is_escaped(
     arguments = ["append", path, "--to", str(partition), "--dry-run", "--format", "text"]
     assert main([*arguments, "--now", str(NOW)]) == 0
     assert rb"/\udcff.log @ 0: accepted" in capfdbinary.readouterr().out
+
+
+def test_nothing_is_stored_of_a_coordinators_batch_without_records(
+    partition: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    flags = ("--origin", "coordinator", "--compression-type", "gzip")
+    code, rows = dry_run(builders.batch_of(b"", count=0), partition, capfdbinary, *flags)
+    assert (code, rows[0]["verdict"], rows[0]["storedSize"]) == (0, "accepted", 0)
+    assert rows[0]["storedCodec"] is None
+    assert rows[-1]["nextOffset"] == 13
+
+
+def test_old_produce_requests_bring_no_zstd_and_the_others_are_judged(
+    partition: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    segment = b"".join(
+        data_batch(500 + at, codec=codec, timestamp=NOW) for at, codec in enumerate([0, 4, 4, 3, 4])
+    )
+    code, rows = dry_run(segment, partition, capfdbinary, "--produce-version", "6")
+    assert code == 1
+    assert [row.get("rule", row.get("firstOffset")) for row in rows[:-1]] == [
+        13,
+        "append-codec",
+        "append-codec",
+        14,
+        "append-codec",
+    ]

@@ -370,6 +370,19 @@ def test_a_producer_id_needs_a_sequence() -> None:
     assert encoded.rule is Rule.APPEND_SEQUENCE
 
 
+def test_a_transaction_without_a_producer_can_not_be_encoded_anew() -> None:
+    source = records(2, Codec.NONE, attributes=0x10)
+    assert refuse(source, compression_type=Codec.GZIP).rule is Rule.APPEND_SEQUENCE
+    take(source)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_formats_have_no_producer_ids_not_even_negative_ones(magic: int) -> None:
+    source = records(2, Codec.NONE, producer=(-3, 0, 0))
+    assert refuse(source, magic=magic).rule is Rule.APPEND_FORMAT
+    take(source, compression_type=Codec.GZIP)
+
+
 @pytest.mark.parametrize(("magic", "codec"), MAGICS_AND_CODECS)
 def test_a_wrong_crc_is_refused(magic: int, codec: Codec) -> None:
     source = bytearray(records(magic, codec))

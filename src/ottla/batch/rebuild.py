@@ -49,23 +49,37 @@ def rebuild(remains: Remains) -> Encoded:
     """The batches one after another."""
     if (remains.batches.magic < CURRENT_MAGIC).any():
         return _rebuild_one_by_one(remains)
-    records, bounds = frozen(remains.records), remains.bounds
+    records, bounds = remains.records, remains.bounds
     table = take_batches(remains.batches, np.arange(remains.batches.position.size))
     has_horizon = remains.delete_horizon != NO_TIMESTAMP
     table.attributes[:] = (table.attributes & _KEPT_BITS) | (has_horizon * DELETE_HORIZON)
     first = records.timestamp[bounds[:-1]]
     table.base_timestamp[:] = np.where(has_horizon, remains.delete_horizon, first)
+    return encode_under(table, records, bounds, level=None)
+
+
+def encode_under(
+    table: Batches, records: RecordBuffers, bounds: Int64s, level: int | None
+) -> Encoded:
+    """Batches of magic 2 under the headers of a table, which is filled in.
+
+    Sizes, counts and CRCs follow from the records, and so do largest timestamps, but append time.
+    """
+    records = frozen(records)
+    last_offset, max_timestamp = table.last_offset.copy(), table.max_timestamp.copy()
     sizes = np.empty(records.offset.size, dtype=np.int64)
     refuse(measure_v2(records, bounds, table, sizes), records)
     # The last sequence follows from the last offset, and append time is nobody's to change.
-    table.last_offset[:] = remains.batches.last_offset
+    table.last_offset[:] = last_offset
     append_time = table.attributes & LOG_APPEND_TIME != 0
-    table.max_timestamp[append_time] = remains.batches.max_timestamp[append_time]
-    out = _write(records, bounds, table, sizes)
+    table.max_timestamp[append_time] = max_timestamp[append_time]
+    out = _write(records, bounds, table, sizes, level)
     return Encoded(out[: out.size - PADDING], table)
 
 
-def _write(records: RecordBuffers, bounds: Int64s, table: Batches, sizes: Int64s) -> Bytes:
+def _write(
+    records: RecordBuffers, bounds: Int64s, table: Batches, sizes: Int64s, level: int | None
+) -> Bytes:
     """The batches, compressed or not; fills positions."""
     codecs = codec_ids(table).tolist()
     table.position[:] = np.cumsum(table.size) - table.size
@@ -77,7 +91,7 @@ def _write(records: RecordBuffers, bounds: Int64s, table: Batches, sizes: Int64s
     write_payloads_v2(records, bounds, table, sizes, starts, out)
     view = out.data
     payloads = [
-        compress(codec, CURRENT_MAGIC, view[start:end], level=resolve_level(codec, None))
+        compress(codec, CURRENT_MAGIC, view[start:end], level=resolve_level(codec, level))
         if codec
         else view[start:end]
         for codec, start, end in zip(codecs, starts.tolist(), ends.tolist(), strict=True)

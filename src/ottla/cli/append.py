@@ -3,6 +3,7 @@
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -17,13 +18,16 @@ from ottla.log.checkpoints import read_leader_epochs
 from ottla.log.names import LEADER_EPOCH_CHECKPOINT
 from ottla.log.partition import Partition, find_partitions
 from ottla.log.segment import read_windows
-from ottla.region import Region, padded
-from ottla.rules.append import Accepted, append
-from ottla.rules.append_checks import ZSTD_PRODUCE_VERSION, AppendPolicy, check_request
-from ottla.rules.append_records import Decoders
-from ottla.rules.producer import Duplicate, Origin, ProducerState, Refusal
-from ottla.rules.producer import append as append_producers
-from ottla.rules.transactions import read_markers
+from ottla.region import Region
+from ottla.rules.append import Accepted
+from ottla.rules.append_checks import (
+    ZSTD_PRODUCE_VERSION,
+    AppendPolicy,
+    check_request,
+    find_refused_requests,
+)
+from ottla.rules.append_each import Appends, LogEnd, Outcome, Taken, append_each
+from ottla.rules.producer import Duplicate, Origin, Refusal
 from ottla.storage import open_file, read_bytes
 
 Row = dict[str, Any]
@@ -108,35 +112,16 @@ def run(arguments: argparse.Namespace) -> int:
     found = read_transactions(partition, from_offset=_INT64_MAX)
     policy = _policy(arguments, _leader_epoch(partition, arguments))
     now = arguments.now if arguments.now is not None else time.time_ns() // 1_000_000
-    origin = Origin[arguments.origin.upper()]
-    decoders = Decoders()
+    appends = Appends(now, Origin[arguments.origin.upper()], policy)
+    end = LogEnd(found.transactions.end_offset, found.transactions.state)
     counts = {"accepted": 0, "duplicate": 0, "refused": 0}
-    next_offset = found.transactions.end_offset
-    for region, batches in _sets(arguments.segments, origin):
-        # Brokers of 4.x take produce requests from version 3 on (KIP-896).
-        wrong = (
-            list(check_request(region, batches, arguments.produce_version))
-            if origin is Origin.CLIENT
-            else []
-        )
-        row = _about(region, batches)
-        if wrong:
-            row |= _violated(wrong[0].rule, wrong)
-        else:
-            verdict, next_offset = _judge(
-                region,
-                batches,
-                next_offset,
-                now,
-                origin,
-                policy,
-                decoders,
-                found.transactions.state,
-            )
-            row |= verdict
-        counts[row["verdict"]] += 1
-        _print(row, arguments.format)
-    _print({"type": "end", **counts, "nextOffset": next_offset}, arguments.format)
+    for region, batches in _windows(arguments.segments):
+        abouts = _about(region, batches)
+        verdicts = _judge(end, region, batches, appends, arguments.produce_version)
+        for about, verdict in zip(abouts, verdicts, strict=True):
+            counts[verdict["verdict"]] += 1
+            _print(about | verdict, arguments.format)
+    _print({"type": "end", **counts, "nextOffset": end.next_offset}, arguments.format)
     flush()
     return int(counts["refused"] > 0)
 
@@ -172,74 +157,70 @@ def _policy(arguments: argparse.Namespace, leader_epoch: int) -> AppendPolicy:
     )
 
 
-def _sets(paths: list[str], origin: Origin) -> Iterator[tuple[Region, Batches]]:
-    """Each batch as an append of its own, the way a producer sends it."""
+def _windows(paths: list[str]) -> Iterator[tuple[Region, Batches]]:
     for path in paths:
         with open_file(path) as file:
             for window in read_windows(file):
-                for row in range(window.batches.position.size):
-                    yield _alone(window.region, window.batches, row, origin)
+                yield window.region, window.batches
                 problem = window.violation
                 if problem is not None and problem.rule.severity is Severity.ERROR:
                     raise CorruptLogError(problem)
 
 
-def _alone(region: Region, batches: Batches, row: int, origin: Origin) -> tuple[Region, Batches]:
-    begin = int(batches.position[row]) - region.position
-    data = padded(region.data[begin : begin + int(batches.size[row])].tobytes())
-    alone = take_batches(batches, np.array([row]))
-    if origin is Origin.CLIENT and alone.magic[0] >= 2:
-        # The offset lies outside the CRC, and a broker overwrites it anyway.
-        data[:8] = 0
-        alone.base_offset[0] = 0
-        alone.last_offset[0] = alone.last_offset_delta[0]
-    position = int(alone.position[0])
-    return Region(data, int(alone.size[0]), region.path, position), alone
-
-
-def _about(region: Region, batches: Batches) -> Row:
-    return {
-        "type": "batch",
-        "file": region.path,
-        "position": int(batches.position[0]),
-        "size": int(batches.size[0]),
-        "magic": int(batches.magic[0]),
-        "codec": CODEC_NAMES.get(int(codec_ids(batches)[0])),
-    }
+def _about(region: Region, batches: Batches) -> Iterator[Row]:
+    columns = (batches.position, batches.size, batches.magic, codec_ids(batches))
+    for position, size, magic, codec in zip(*(each.tolist() for each in columns), strict=True):
+        yield {
+            "type": "batch",
+            "file": region.path,
+            "position": position,
+            "size": size,
+            "magic": magic,
+            "codec": CODEC_NAMES.get(codec),
+        }
 
 
 def _judge(
-    region: Region,
-    batches: Batches,
-    next_offset: int,
-    now: int,
-    origin: Origin,
-    policy: AppendPolicy,
-    decoders: Decoders,
-    state: ProducerState,
-) -> tuple[Row, int]:
-    done = append(
-        region,
-        batches,
-        next_offset=next_offset,
-        now=now,
-        origin=origin,
-        policy=policy,
-        decoders=decoders,
-    )
-    if not isinstance(done, Accepted):
-        return _violated(done.rule, done.violations), next_offset
-    stored = Region(padded(done.data.tobytes()), done.data.size, region.path, 0)
-    stopped = append_producers(
-        state, done.batches, read_markers(stored, done.batches), origin
-    ).stopped
-    if isinstance(stopped, Refusal):
-        return {"verdict": "refused", **_refusal(stopped)}, next_offset
-    if isinstance(stopped, Duplicate):
-        seen = stopped.batch
+    end: LogEnd, region: Region, batches: Batches, appends: Appends, produce_version: int
+) -> Iterator[Row]:
+    """A verdict for each batch, which is an append of its own, the way a producer sends it."""
+    sent = Batches(*(column.copy() for column in batches))
+    refused = np.zeros(sent.position.size, dtype=np.bool_)
+    if appends.origin is Origin.CLIENT:
+        # The offset lies outside the CRC, and a broker overwrites it anyway.
+        modern = sent.magic >= 2
+        sent.base_offset[modern] = 0
+        sent.last_offset[modern] = sent.last_offset_delta[modern]
+        # Brokers of 4.x take produce requests from version 3 on (KIP-896).
+        refused = find_refused_requests(sent, produce_version)
+    ends = 1 + np.flatnonzero(np.diff(refused))
+    for first, stop in pairwise([0, *ends.tolist(), refused.size]):
+        some = take_batches(sent, slice(first, stop))
+        if not refused[first:stop].any():
+            for outcome in append_each(end, region, some, appends):
+                yield from _verdicts(outcome)
+            continue
+        for row in range(stop - first):
+            alone = take_batches(some, slice(row, row + 1))
+            wrong = list(check_request(region, alone, produce_version))
+            yield _violated(wrong[0].rule, wrong)
+
+
+def _verdicts(outcome: Outcome) -> Iterator[Row]:
+    """One, or as many as were taken at once."""
+    if isinstance(outcome, Taken):
+        for row in range(outcome.batches.position.size):
+            yield {"verdict": "accepted", **_stored(outcome.one(row))}
+    elif isinstance(outcome, Accepted):
+        yield {"verdict": "accepted", **_stored(outcome)}
+    elif isinstance(outcome, Duplicate):
+        seen = outcome.batch
         offsets = {"firstOffset": seen.first_offset, "lastOffset": seen.last_offset}
-        return {"verdict": "duplicate", **offsets}, next_offset
-    return {"verdict": "accepted", **_stored(done)}, done.last_offset + 1
+        yield {"verdict": "duplicate", **offsets}
+    elif isinstance(outcome, Refusal):
+        yield {"verdict": "refused", **_refusal(outcome)}
+    else:
+        yield _violated(outcome.rule, outcome.violations)
 
 
 def _violated(rule: Rule, violations: Sequence[Violation]) -> Row:
@@ -262,13 +243,15 @@ def _refusal(refusal: Refusal) -> Row:
 
 
 def _stored(done: Accepted) -> Row:
+    batches = done.batches
+    stores = batches.position.size > 0  # nothing of a coordinator's batch without records
     return {
         "firstOffset": done.first_offset,
         "lastOffset": done.last_offset,
         "stored": "encoded" if done.was_encoded else "in-place",
-        "storedSize": int(done.batches.size.sum()),
-        "storedMagic": int(done.batches.magic[0]),
-        "storedCodec": CODEC_NAMES.get(int(codec_ids(done.batches)[0])),
+        "storedSize": int(batches.size.sum()),
+        "storedMagic": int(batches.magic[0]) if stores else None,
+        "storedCodec": CODEC_NAMES.get(int(codec_ids(batches)[0])) if stores else None,
         "maxTimestamp": done.max_timestamp,
         "offsetOfMaxTimestamp": done.offset_of_max_timestamp,
         "logAppendTime": done.log_append_time,

@@ -4,45 +4,46 @@ Mirrors LogValidator.validateMessagesAndAssignOffsets and the part of UnifiedLog
 Producers are judged afterwards, with the offsets given here (`ottla.rules.producer`).
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from ottla.batch.attributes import is_control, is_transactional
-from ottla.batch.encode import encode_batches
-from ottla.batch.memory import allocate_from_pool
+from ottla.batch.encode import Encoded, encode_batches
 from ottla.batch.new_batch import NewBatch
 from ottla.errors import CorruptLogError, Rule, Violation
-from ottla.format.attributes import Codec, TimestampType
-from ottla.format.sentinels import (
-    NO_OFFSET,
-    NO_PARTITION_LEADER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
-)
-from ottla.kernels import gather
-from ottla.kernels.append import assign_offsets, find_newest
-from ottla.kernels.stamping import stamp_timestamps
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers
-from ottla.region import PADDING, Bytes, Region
+from ottla.format.attributes import Codec
+from ottla.format.sentinels import NO_OFFSET, NO_TIMESTAMP
+from ottla.kernels.append import Headers, assign_offsets
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.region import Bytes, Region
 from ottla.rules.append_checks import (
     ASSIGNS_OFFSETS,
     CURRENT_MAGIC,
     AppendPolicy,
     check_batch_counts,
+    check_encodable,
     check_set,
     check_sizes,
+    judge_headers,
     source_codec_of,
     violation,
 )
-from ottla.rules.append_records import Decoders, validate
+from ottla.rules.append_records import (
+    EVERYTHING,
+    Decoders,
+    validate,
+    wanted_in_place,
+)
+from ottla.rules.append_stored import (
+    copy,
+    encode_anew,
+    is_append_time,
+    stamp_times,
+    time_index_entries,
+)
 from ottla.rules.producer import Origin
 
 _TIMESTAMP_RULES = (Rule.APPEND_TIMESTAMP, Rule.APPEND_TIMESTAMP_TYPE)
-_HEADERS_ONLY = gather.CONTROL
-_KEYS = gather.CONTROL | gather.KEYS
-_ALL = gather.CONTROL | gather.KEYS | gather.VALUES | gather.HEADERS
 
 
 class Accepted(NamedTuple):
@@ -92,13 +93,14 @@ def append(
     if not batches.position.size:
         nothing = np.zeros(0, dtype=np.uint8)
         return Accepted(nothing, batches, next_offset, next_offset - 1, -1, -1, -1, False)
-    for found in check_set(region, batches, origin, next_offset, policy):
+    headers = judge_headers(batches, origin, policy)
+    for found in check_set(region, batches, headers.flaws, origin, next_offset, policy):
         return Refused((found,))
     if origin not in ASSIGNS_OFFSETS:
         stored = _take_as_is(region, batches)
     else:
         decoders = Decoders() if decoders is None else decoders
-        outcome = _assign(region, batches, next_offset, now, origin, policy, decoders)
+        outcome = _assign(region, batches, headers, next_offset, now, policy, decoders)
         if isinstance(outcome, Refused):
             return outcome
         stored = outcome
@@ -113,7 +115,7 @@ def append(
 
 def _take_as_is(region: Region, batches: Batches) -> Accepted:
     """A replica stores what it gets."""
-    data, moved = _copy(region, batches)
+    data, moved = copy(region, batches)
     newest = int(np.argmax(moved.max_timestamp))
     first = int(moved.base_offset[0] if moved.base_offset[0] != NO_OFFSET else moved.last_offset[0])
     return Accepted(
@@ -128,27 +130,12 @@ def _take_as_is(region: Region, batches: Batches) -> Accepted:
     )
 
 
-def _copy(region: Region, batches: Batches) -> tuple[Bytes, Batches]:
-    """The bytes of the batches one after another, padded, and the table for them."""
-    ends = np.cumsum(batches.size)
-    moved = Batches(*(column.copy() for column in batches))
-    moved.position[:] = ends - batches.size
-    data = allocate_from_pool(int(ends[-1]) + PADDING)
-    starts = (batches.position - region.position).tolist()
-    parts = [
-        region.data[start : start + size]
-        for start, size in zip(starts, batches.size.tolist(), strict=True)
-    ]
-    np.concatenate(parts, out=data[: int(ends[-1])])
-    return data, moved
-
-
 def _assign(
     region: Region,
     batches: Batches,
+    headers: Headers,
     next_offset: int,
     now: int,
-    origin: Origin,
     policy: AppendPolicy,
     decoders: Decoders,
 ) -> Accepted | Refused:
@@ -157,78 +144,50 @@ def _assign(
     target = source if policy.compression_type is None else int(policy.compression_type)
     for found in check_batch_counts(region, batches, source):
         return Refused((found,))
-    compressed = source != Codec.NONE or target != Codec.NONE
-    in_place = stays_in_place(batches, source, target, policy.magic)
-    wanted = _ALL
-    if in_place:
-        wanted = _KEYS if policy.is_compacted else _HEADERS_ONLY
-    records, rows, problems = validate(region, batches, now, origin, policy, decoders[wanted])
+    in_place = bool(headers.in_place.all())
+    wanted = wanted_in_place(policy) if in_place else EVERYTHING
+    decoded, seen, problems = validate(region, batches, headers, now, policy, decoders[wanted])
     if problems:
         return Refused(problems)
-    if in_place and compressed and not _is_sequential(records):
+    if in_place and not seen.sequential.all():
         if batches.magic[0] >= CURRENT_MAGIC:
             # Kafka skipped the keys by then, and fails to build the batch again without them.
             detail = "offset deltas are not 0, 1, 2, ..."
             return Refused((violation(region, batches, 0, Rule.APPEND_RECORD_COUNT, detail),))
         in_place = False
-        records, rows, _ = validate(region, batches, now, origin, policy, decoders[_ALL])
+        decoded, _, _ = validate(region, batches, headers, now, policy, decoders[EVERYTHING])
     if in_place:
-        return _stamp(region, batches, rows, records, next_offset, now, policy, compressed)
-    return _encode(region, batches, records, next_offset, now, target, policy)
-
-
-def stays_in_place(batches: Batches, source: int, target: int, to_magic: int) -> bool:
-    """Whether a broker keeps the bytes, as far as headers tell (inPlaceAssignment)."""
-    same_magic = bool((batches.magic == to_magic).all())
-    if source == Codec.NONE and target == Codec.NONE:
-        return same_magic
-    if source == Codec.NONE and bool(is_control(batches)[0]):
-        return True
-    # Inside a compressed message of magic 0 offsets are absolute: they must be written anew.
-    return source == target and int(batches.magic[0]) == to_magic != 0
-
-
-def _is_sequential(records: RecordBuffers) -> bool:
-    return bool((records.offset == np.arange(records.offset.size)).all())
+        rows, newest, compressed = decoded.rows, seen.newest, bool(headers.compressed[0])
+        return _stamp(region, batches, rows, newest, next_offset, now, policy, compressed)
+    return _encode(
+        region, batches, headers.flaws, decoded.records, next_offset, now, target, policy
+    )
 
 
 def _stamp(
     region: Region,
     batches: Batches,
     rows: Int64s,
-    records: RecordBuffers,
+    newest: Int64s,
     next_offset: int,
     now: int,
     policy: AppendPolicy,
     compressed: bool,
 ) -> Accepted:
     """Offsets, leader epoch and timestamps into the bytes as they are."""
-    data, moved = _copy(region, batches)
-    newest = np.empty(rows.size, dtype=np.int64)
+    data, moved = copy(region, batches)
+    stamp_times(data, moved, newest, now, policy)
     assign_offsets(data, moved, rows, next_offset, policy.leader_epoch)
-    find_newest(rows, records.timestamp, newest)
-    last, magic = moved.last_offset, int(moved.magic[0])
-    append_time = policy.timestamp_type == TimestampType.LOG_APPEND_TIME
-    if magic > 0:
-        stamps = np.full_like(newest, now) if append_time else newest
-        stamp_timestamps(data, 0, moved, int(append_time), stamps)
-    best = int(np.argmax(newest))
-    max_timestamp, its_offset = int(newest[best]), int(last[best])
-    if magic == 0 or (max_timestamp == NO_TIMESTAMP and not append_time):
-        max_timestamp, its_offset = NO_TIMESTAMP, int(last[-1]) if compressed else NO_OFFSET
-    elif compressed:
-        its_offset = int(last[-1])
-    if append_time and magic > 0:
-        max_timestamp = now
-        its_offset = next_offset if magic == 1 and not compressed else int(last[-1])
+    largest, its_offset = time_index_entries(moved, newest, compressed, now, policy)
+    best = int(np.argmax(largest))
     return Accepted(
         data[: int(moved.size.sum())],
         moved,
         next_offset,
-        int(last[-1]),
-        max_timestamp,
-        its_offset,
-        now if append_time else NO_TIMESTAMP,
+        int(moved.last_offset[-1]),
+        int(largest[best]),
+        int(its_offset[best]),
+        now if is_append_time(policy) else NO_TIMESTAMP,
         was_encoded=False,
     )
 
@@ -236,6 +195,7 @@ def _stamp(
 def _encode(
     region: Region,
     batches: Batches,
+    flaws: Int64s,
     records: RecordBuffers,
     next_offset: int,
     now: int,
@@ -243,27 +203,12 @@ def _encode(
     policy: AppendPolicy,
 ) -> Accepted | Refused:
     """All records in one batch of the topic's magic and codec, with the first batch's producer."""
-    for found in _check_encodable(region, batches, target, policy):
+    for found in check_encodable(region, batches, flaws, target, policy):
         return Refused((found,))
-    append_time = policy.timestamp_type == TimestampType.LOG_APPEND_TIME
-    modern = policy.magic >= CURRENT_MAGIC
     count = records.offset.size
-    new = NewBatch(
-        magic=policy.magic,
-        codec=target,
-        level=policy.compression_level,
-        timestamp_type=policy.timestamp_type,
-        log_append_time=now if append_time else NO_TIMESTAMP,
-        base_offset=next_offset if modern else None,
-        partition_leader_epoch=policy.leader_epoch if modern else NO_PARTITION_LEADER_EPOCH,
-        producer_id=int(batches.producer_id[0]),
-        producer_epoch=int(batches.producer_epoch[0]),
-        base_sequence=int(batches.base_sequence[0]),
-        is_transactional=bool(is_transactional(batches)[0]),
-    )
     moved = records._replace(offset=next_offset + np.arange(count))
     try:
-        encoded = encode_batches(moved, np.array([0, count], dtype=np.int64), new)
+        encoded = _encode_set(batches, moved, next_offset, now, target, policy)
     except CorruptLogError as error:
         given = error.violation
         return Refused((violation(region, batches, 0, given.rule, given.detail, given.found),))
@@ -277,25 +222,34 @@ def _encode(
         next_offset + count - 1,
         max_timestamp,
         its_offset,
-        now if append_time else NO_TIMESTAMP,
+        now if is_append_time(policy) else NO_TIMESTAMP,
         was_encoded=True,
     )
 
 
-def _check_encodable(
-    region: Region, batches: Batches, target: int, policy: AppendPolicy
-) -> Iterator[Violation]:
-    """What Kafka's own builder throws at (MemoryRecordsBuilder)."""
-    if target == Codec.ZSTD and policy.magic < CURRENT_MAGIC:
-        yield violation(region, batches, 0, Rule.APPEND_CODEC, "zstd needs magic 2")
-    if is_control(batches)[0]:
-        # LogValidator does not hand the control flag on.
-        detail = "a control batch can not be encoded anew"
-        yield violation(region, batches, 0, Rule.APPEND_CONTROL, detail)
-    sequence, epoch = int(batches.base_sequence[0]), int(batches.producer_epoch[0])
-    if batches.producer_id[0] > NO_PRODUCER_ID and min(sequence, epoch) < 0:
-        detail = "a producer id without epoch or sequence can not be encoded anew"
-        yield violation(region, batches, 0, Rule.APPEND_SEQUENCE, detail, sequence)
+def _encode_set(
+    batches: Batches,
+    records: RecordBuffers,
+    next_offset: int,
+    now: int,
+    target: int,
+    policy: AppendPolicy,
+) -> Encoded:
+    """The records, which have their offsets; none give no bytes (MemoryRecordsBuilder.close)."""
+    rows = np.array([records.offset.size])
+    if policy.magic >= CURRENT_MAGIC and rows[0]:
+        first = take_batches(batches, slice(0, 1))
+        encoded = encode_anew(first, rows, records, target, now, policy)
+        assign_offsets(encoded.data, encoded.batches, rows, next_offset, policy.leader_epoch)
+        return encoded
+    new = NewBatch(
+        magic=policy.magic,
+        codec=target,
+        level=policy.compression_level,
+        timestamp_type=policy.timestamp_type,
+        log_append_time=now if is_append_time(policy) else NO_TIMESTAMP,
+    )
+    return encode_batches(records, np.append(0, rows), new)
 
 
 def _encoded_max(
@@ -304,9 +258,9 @@ def _encoded_max(
     """MemoryRecordsBuilder.info: the largest timestamp and the offset that stands for it."""
     last = next_offset + records.offset.size - 1
     single = policy.magic >= CURRENT_MAGIC or target != Codec.NONE
-    if policy.timestamp_type == TimestampType.LOG_APPEND_TIME:
+    if is_append_time(policy):
         return now, last if single else next_offset
-    newest = int(records.timestamp.max()) if policy.magic > 0 else NO_TIMESTAMP
+    newest = int(records.timestamp.max(initial=NO_TIMESTAMP)) if policy.magic > 0 else NO_TIMESTAMP
     if newest == NO_TIMESTAMP:
         return NO_TIMESTAMP, NO_OFFSET
     return newest, last if single else next_offset + int(np.argmax(records.timestamp))

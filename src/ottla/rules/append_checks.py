@@ -1,7 +1,8 @@
 """What a broker checks of an append, before it changes anything.
 
-Mirrors ProduceRequest, UnifiedLog.analyzeAndValidateRecords and LogValidator.validateBatch. Each
-check gives a violation; `ottla.rules.append` says in which order they count.
+Mirrors ProduceRequest, UnifiedLog.analyzeAndValidateRecords and LogValidator.validateBatch. What is
+wrong is found for all batches at once (`judge_headers`), and named for one of them (`check_*`);
+`ottla.rules.append` says in which order.
 """
 
 from collections.abc import Iterator
@@ -9,17 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ottla.batch.attributes import codec_ids
+from ottla.batch.attributes import Bools, codec_ids, is_transactional
 from ottla.batch.new_batch import INT64_MAX
 from ottla.errors import OptionError, Rule, Violation
-from ottla.format.attributes import CONTROL, TRANSACTIONAL, Codec, TimestampType
+from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import (
     INT32_MAX,
     NO_OFFSET,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_ID,
 )
-from ottla.kernels.tables import Batches
+from ottla.kernels import append as kernels
+from ottla.kernels.append import Headers, Limits
+from ottla.kernels.tables import Batches, Int64s
 from ottla.region import Region
 from ottla.rules.producer import Origin
 
@@ -71,6 +74,13 @@ def violation(
     )
 
 
+def find_refused_requests(batches: Batches, version: int = ZSTD_PRODUCE_VERSION) -> Bools:
+    """Which batches no produce request since version 3 may bring alone (ProduceRequest)."""
+    zstd = codec_ids(batches) == Codec.ZSTD
+    refused: Bools = batches.magic != CURRENT_MAGIC
+    return refused | zstd if version < ZSTD_PRODUCE_VERSION else refused
+
+
 def check_request(
     region: Region, batches: Batches, version: int = ZSTD_PRODUCE_VERSION
 ) -> Iterator[Violation]:
@@ -83,38 +93,48 @@ def check_request(
     elif batches.magic[0] != CURRENT_MAGIC:
         detail = "clients write magic 2"
         yield violation(region, batches, 0, Rule.APPEND_MAGIC, detail, batches.magic[0], 2)
-    elif version < ZSTD_PRODUCE_VERSION and codec_ids(batches)[0] == Codec.ZSTD:
+    elif find_refused_requests(batches, version)[0]:
         detail = "produce requests know zstd"
         expected = f"at least version {ZSTD_PRODUCE_VERSION}"
         yield violation(region, batches, 0, Rule.APPEND_CODEC, detail, version, expected)
 
 
+def judge_headers(batches: Batches, origin: Origin, policy: AppendPolicy) -> Headers:
+    """What is wrong with batches by their headers, and what becomes of their bytes."""
+    count = batches.position.size
+    flags = np.empty((2, count), dtype=np.bool_)
+    headers = Headers(np.empty(count, dtype=np.int64), flags[0], flags[1])
+    codec = -1 if policy.compression_type is None else int(policy.compression_type)
+    limits = Limits(
+        policy.magic, codec, policy.leader_epoch, policy.max_message_bytes, policy.segment_bytes
+    )
+    # Numba takes ten times as long to recognise an enum as to do the work.
+    kernels.judge_headers(batches, int(origin), limits, headers)
+    return headers
+
+
 def check_set(
-    region: Region, batches: Batches, origin: Origin, next_offset: int, policy: AppendPolicy
+    region: Region,
+    batches: Batches,
+    flaws: Int64s,
+    origin: Origin,
+    next_offset: int,
+    policy: AppendPolicy,
 ) -> Iterator[Violation]:
     """Every batch in order, as analyzeAndValidateRecords looks at them."""
-    foreign = np.zeros(batches.position.size, dtype=np.bool_)
-    based = foreign.copy()
-    if origin is Origin.RAFT_LEADER:
-        foreign = batches.partition_leader_epoch != policy.leader_epoch
-    if origin is Origin.CLIENT:
-        based = (batches.magic >= CURRENT_MAGIC) & (batches.base_offset != 0)
-    # Replicas must be able to take whatever the leader has.
-    limited = origin is not Origin.REPLICATION
-    large = limited & (batches.size > policy.max_message_bytes)
-    corrupt = batches.crc != batches.computed_crc
-    for row in np.flatnonzero(foreign | based | large | corrupt).tolist()[:1]:
-        if foreign[row]:
+    for row in np.flatnonzero(flaws & kernels.SET_FLAWS).tolist()[:1]:
+        found = int(flaws[row])
+        if found & kernels.FOREIGN:
             epoch = batches.partition_leader_epoch[row]
             detail = "the leader epoch is not the one of the log"
             yield violation(
                 region, batches, row, Rule.APPEND_LEADER_EPOCH, detail, epoch, policy.leader_epoch
             )
-        elif based[row]:
+        elif found & kernels.BASED:
             detail = "a client's batch begins at offset 0"
             base = batches.base_offset[row]
             yield violation(region, batches, row, Rule.APPEND_BASE_OFFSET, detail, base, 0)
-        elif large[row]:
+        elif found & kernels.LARGE:
             limit = f"at most {policy.max_message_bytes}"
             detail = "larger than max.message.bytes"
             yield violation(
@@ -177,41 +197,50 @@ def check_batch_counts(region: Region, batches: Batches, source_codec: int) -> I
 
 
 def check_batch(
-    region: Region, batches: Batches, row: int, origin: Origin, to_magic: int
+    region: Region, batches: Batches, row: int, flaws: Int64s, to_magic: int
 ) -> Iterator[Violation]:
     """LogValidator.validateBatch; the first violation counts."""
     found, first = int(batches.magic[row]), int(batches.magic[0])
-    attributes = int(batches.attributes[row]) if found >= CURRENT_MAGIC else 0
     if found != first:
         detail = "the magic differs from the first batch's"
         yield violation(region, batches, row, Rule.APPEND_MAGIC, detail, found, first)
-    if origin is Origin.CLIENT:
-        yield from _check_client_batch(region, batches, row, attributes)
-    if to_magic >= CURRENT_MAGIC:
-        return
-    if attributes & TRANSACTIONAL or batches.producer_id[row] > NO_PRODUCER_ID:
+    if flaws[row] & kernels.MISCOUNTED:
+        detail, count = "count and offsets disagree", int(batches.count[row])
+        covered = int(batches.last_offset[row]) - int(batches.base_offset[row]) + 1
+        expected = f"{covered} offsets"
+        yield violation(region, batches, row, Rule.APPEND_RECORD_COUNT, detail, count, expected)
+    if flaws[row] & kernels.CLIENTS_CONTROL:
+        detail = "clients do not write control batches"
+        yield violation(region, batches, row, Rule.APPEND_CONTROL, detail)
+    if flaws[row] & kernels.WITHOUT_SEQUENCE:
+        detail, sequence = "a producer id without a sequence", int(batches.base_sequence[row])
+        yield violation(region, batches, row, Rule.APPEND_SEQUENCE, detail, sequence)
+    if flaws[row] & kernels.STATEFUL:
         detail = f"magic {to_magic} has no producer state"
-        kind = "transactional" if attributes & TRANSACTIONAL else "idempotent"
+        kind = "transactional" if is_transactional(batches)[row] else "idempotent"
         yield violation(region, batches, row, Rule.APPEND_FORMAT, detail, kind)
 
 
-def _check_client_batch(
-    region: Region, batches: Batches, row: int, attributes: int
+def check_encodable(
+    region: Region, batches: Batches, flaws: Int64s, target: int, policy: AppendPolicy
 ) -> Iterator[Violation]:
-    count = int(batches.count[row])
-    covered = int(batches.last_offset[row]) - int(batches.base_offset[row]) + 1
-    if batches.magic[row] >= CURRENT_MAGIC and not 0 < covered == count:
-        detail = "count and offsets disagree"
-        yield violation(
-            region, batches, row, Rule.APPEND_RECORD_COUNT, detail, count, f"{covered} offsets"
-        )
-    if attributes & CONTROL:
-        detail = "clients do not write control batches"
-        yield violation(region, batches, row, Rule.APPEND_CONTROL, detail)
-    sequence = int(batches.base_sequence[row])
-    if sequence < 0 and batches.producer_id[row] > NO_PRODUCER_ID:
-        detail = "a producer id without a sequence"
-        yield violation(region, batches, row, Rule.APPEND_SEQUENCE, detail, sequence)
+    """What Kafka's own builder throws at (MemoryRecordsBuilder)."""
+    if target == Codec.ZSTD and policy.magic < CURRENT_MAGIC:
+        yield violation(region, batches, 0, Rule.APPEND_CODEC, "zstd needs magic 2")
+    if flaws[0] & kernels.UNBUILDABLE_CONTROL:
+        # LogValidator does not hand the control flag on.
+        detail = "a control batch can not be encoded anew"
+        yield violation(region, batches, 0, Rule.APPEND_CONTROL, detail)
+    if policy.magic < CURRENT_MAGIC and batches.producer_id[0] != NO_PRODUCER_ID:
+        detail, producer_id = f"magic {policy.magic} has no producers", int(batches.producer_id[0])
+        yield violation(region, batches, 0, Rule.APPEND_FORMAT, detail, producer_id)
+    if flaws[0] & kernels.NOBODYS:
+        detail = "a transactional batch without a producer id can not be encoded anew"
+        yield violation(region, batches, 0, Rule.APPEND_SEQUENCE, detail)
+    if flaws[0] & kernels.WITHOUT_STATE:
+        detail = "a producer id without epoch or sequence can not be encoded anew"
+        sequence = int(batches.base_sequence[0])
+        yield violation(region, batches, 0, Rule.APPEND_SEQUENCE, detail, sequence)
 
 
 def source_codec_of(batches: Batches) -> int:

@@ -5,14 +5,22 @@ from collections.abc import Iterator
 import numpy as np
 
 from ottla.batch.decode import Decoder
-from ottla.batch.records import Reused, decode_whole
+from ottla.batch.records import Decoded, Reused, decode_whole
 from ottla.errors import Rule, Violation
 from ottla.format.attributes import TimestampType
 from ottla.kernels import append as kernels
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers
+from ottla.kernels import gather
+from ottla.kernels.append import Headers, Seen
+from ottla.kernels.tables import Batches, Int64s
 from ottla.region import Bytes, Region
-from ottla.rules.append_checks import CURRENT_MAGIC, AppendPolicy, check_batch, violation
-from ottla.rules.producer import Origin
+from ottla.rules.append_checks import (
+    CURRENT_MAGIC,
+    AppendPolicy,
+    check_batch,
+    violation,
+)
+
+EVERYTHING = gather.CONTROL | gather.KEYS | gather.VALUES | gather.HEADERS
 
 _BROKEN = {
     kernels.OTHER_MAGIC: (Rule.APPEND_RECORD_MAGIC, "the message's magic is not its wrapper's"),
@@ -30,41 +38,65 @@ class Decoders(dict[int, Decoder]):
         return self[wanted]
 
 
+def wanted_in_place(policy: AppendPolicy) -> int:
+    """What is looked at of records whose bytes stay."""
+    return gather.CONTROL | gather.KEYS if policy.is_compacted else gather.CONTROL
+
+
 def validate(
     region: Region,
     batches: Batches,
+    headers: Headers,
     now: int,
-    origin: Origin,
     policy: AppendPolicy,
     decoder: Decoder,
-) -> tuple[RecordBuffers, Int64s, tuple[Violation, ...]]:
-    """All records, how many each batch has, and what the first bad batch did wrong."""
-    records, rows = decode_whole(decoder, region, batches)
+) -> tuple[Decoded, Seen, tuple[Violation, ...]]:
+    """All records, what was seen of them, and what the first bad batch did wrong."""
+    decoded = records, rows = decode_whole(decoder, region, batches)
     verdicts = np.zeros(records.offset.size, dtype=np.uint8)
     if batches.magic[0] < CURRENT_MAGIC:
         kernels.mark_other_magic(decoder.arena.data, batches, decoder.payloads, verdicts)
-    refused = kernels.judge_records(
+    seen = judge(batches, headers, decoded, now, policy, verdicts)
+    broken = {each.row: each.violation for each in reversed(decoder.broken)}
+    for row in range(batches.position.size):
+        for found in check_batch(region, batches, row, headers.flaws, policy.magic):
+            return decoded, seen, (found,)
+        if row in broken:
+            return decoded, seen, (broken[row],)
+        if seen.refused[row]:
+            named = _name(region, batches, row, rows, records.timestamp, verdicts)
+            return decoded, seen, tuple(named)
+    return decoded, seen, ()
+
+
+def judge(
+    batches: Batches,
+    headers: Headers,
+    decoded: Decoded,
+    now: int,
+    policy: AppendPolicy,
+    verdicts: Bytes,
+) -> Seen:
+    """Say what is wrong with each record, and what was seen of each batch."""
+    records, rows = decoded
+    newest, refused = np.empty((2, rows.size), dtype=np.int64)
+    sequential = np.empty(rows.size, dtype=np.bool_)
+    seen = Seen(newest, sequential, refused, np.empty(rows.size, dtype=np.uint8))
+    kernels.judge_records(
         batches.magic,
         batches.attributes,
+        headers,
         rows,
+        records.offset,
         records.timestamp,
         records.key_valid,
         policy.is_compacted,
         policy.timestamp_type == TimestampType.CREATE_TIME,
         (now, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms),
         verdicts,
+        seen,
     )
-    broken = {each.row: each.violation for each in reversed(decoder.broken)}
-    for row in range(batches.position.size):
-        for found in check_batch(region, batches, row, origin, policy.magic):
-            return records, rows, (found,)
-        if row in broken:
-            return records, rows, (broken[row],)
-        if refused:
-            named = tuple(_name(region, batches, row, rows, records.timestamp, verdicts))
-            if named:
-                return records, rows, named
-    return records, rows, ()
+    return seen
 
 
 def _name(

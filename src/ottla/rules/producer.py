@@ -181,7 +181,7 @@ def append(
             batches,
             markers,
             row,
-            origin,
+            int(origin),  # Numba recognises an enum only slowly
             state.producers,
             state.windows,
             state.slots,
