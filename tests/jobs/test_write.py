@@ -505,6 +505,53 @@ def test_what_a_dead_driver_staged_is_swept_away_by_the_next_save(tmp_path: Path
     assert open_journals(str(out)) == []
 
 
+def test_saves_without_an_id_leave_no_journal(tmp_path: Path) -> None:
+    for seed in range(3):
+        save(tmp_path / "out", [some_rows(seed, 20)])
+    assert list(tree(tmp_path / "out.ottla")) == ["lock"]
+    save(tmp_path / "out", [some_rows(3, 20)], writeid="nightly")
+    assert sum(name.endswith("published.json") for name in tree(tmp_path / "out.ottla")) == 1
+    assert_sound(tmp_path / "out")
+
+
+def test_a_commit_looks_at_no_partition_but_its_own(tmp_path: Path) -> None:
+    out, looked, watching = tmp_path / "out", set(), [True]
+    save(out, [some_rows(1, 20, partitions=5)])
+    writing = begin(out)
+    job = save_job(writing.options)
+    staged = stage(job, writing, [some_rows(2, 20, partitions=2)])
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if watching and event in ("os.listdir", "os.scandir", "open"):
+            looked.add(str(arguments[0]))
+
+    sys.addaudithook(note)  # it can not be taken away again
+    commit_rows(job, writing, staged)
+    watching.clear()
+    seen = {number for number in range(5) if any(f"/out/t-{number}" in path for path in looked)}
+    assert seen == {0, 1}
+
+
+def test_what_was_committed_is_published_though_workers_of_a_dead_driver_hold_it(
+    tmp_path: Path,
+) -> None:
+    out, rows = tmp_path / "out", some_rows(1, 20)
+    writing = begin(out)
+    job = save_job(writing.options)
+    hold(job)
+    staged = stage(job, writing, [rows])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write_commit, "publish", lambda _: None)
+        patch.setattr(write_commit, "delete_tree", lambda *_: None)
+        commit_rows(job, writing, staged)
+    assert not out.exists()
+    save(out, [some_rows(2, 20)])
+    for partition in range(2):
+        both = rows + some_rows(2, 20)
+        assert records_of(out / f"t-{partition}") == expected(both, partition)
+    assert_sound(out)
+
+
 def test_a_save_that_somebody_works_on_is_left_alone(tmp_path: Path) -> None:
     out, rows = tmp_path / "out", some_rows(1, 20)
     writing = begin(out)

@@ -15,9 +15,10 @@ from ottla.errors import CorruptLogError
 from ottla.jobs.compact import plan_compaction
 from ottla.jobs.compact_survey import CompactOptions
 from ottla.jobs.selection import Selection
-from ottla.log.publish import open_journals
+from ottla.log.publish import Job, open_journals, staged_path
 from ottla.rules.cleanable import CleanerConfig
 from ottla.spark.compact import compact, explain_compaction
+from ottla.storage import write_file
 
 pytestmark = pytest.mark.spark
 
@@ -112,6 +113,18 @@ def test_an_explanation_tells_what_remains_and_what_stands_in_the_way(
     size = (out / "t-0" / f"{0:020d}.log").stat().st_size
     assert size == row["remainingBytes"]
     assert offsets_in(out / "t-0") == [1, 2, 4, 5]
+
+
+def test_an_explanation_leaves_other_jobs_alone(spark: SparkSession, tmp_path: Path) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    write_segments(logs / "t-0", (0, [keyed(0, b"a"), keyed(1, b"a")]), (2, [keyed(2, b"z")]))
+    plan = plan_compaction(Selection((str(logs),)), str(out), CLEANING, now=NOW, explains=True)
+    explain_compaction(spark, plan)
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    killed = Job(str(out), replace(plan, explains=False).name)
+    write_file(staged_path(killed, "survivors.json"), b"{}")
+    explain_compaction(spark, plan)
+    assert tree(tmp_path / "out.ottla") == {f"{killed.name}/staging/survivors.json": b"{}"}
 
 
 def test_a_log_that_no_broker_would_choose_says_so(spark: SparkSession, tmp_path: Path) -> None:

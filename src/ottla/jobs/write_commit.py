@@ -30,7 +30,6 @@ from ottla.log.publish import (
     is_committed,
     is_published,
     lock_output,
-    open_journals,
     publish,
     publish_committed,
     settle,
@@ -112,6 +111,8 @@ def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]
         rows = [each.account for each in placed if each.account["topic"] is not None]
         commit(job, [file for each in placed for file in each.files], rows)
         publish(job)
+        if writing.options.write_id is None and job.name.startswith(_SAVE):
+            delete_tree(job.folder, job.storage)  # nobody can ask for it again
         _forget_older_batches(job)
         return rows
 
@@ -124,15 +125,10 @@ def abandon_rows(job: Job) -> None:
 
 
 def _finish_committed(out: str, options: WriteOptions) -> None:
-    """Publish what dead drivers committed: under the lock of OUT no living one publishes a save.
-
-    What is not committed may be what the tasks of this very save have staged.
+    """Publish what dead drivers committed: under the lock of OUT no living one publishes a save,
+    though workers may still hold its job.
     """
-    for name in open_journals(out, options.storage):
-        job = Job(out, name, options.storage)
-        if name.startswith((_SAVE, _STREAM)) and is_committed(job):
-            publish(job)
-    publish_committed(out, options.storage)
+    publish_committed(out, options.storage, guarded=(_SAVE, _STREAM))
 
 
 def _forget_published(out: str, options: WriteOptions) -> None:

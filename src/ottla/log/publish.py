@@ -20,7 +20,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -133,10 +133,24 @@ def run_job(out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS) -> I
         yield job
 
 
+@contextmanager
+def scratch_job(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Job]:
+    """A job that publishes nothing: what it stages goes with it, and other jobs are left alone."""
+    job = Job(out, f"scratch-{uuid.uuid4().hex}", storage)
+    with _locked(job):
+        try:
+            yield job
+        finally:
+            discard(job)
+    if not is_remote(out):
+        with suppress(OSError):  # other jobs are in there
+            os.rmdir(local_path(journal_folder(out)))
+
+
 def _forget_if_taken_away(job: Job) -> None:
     """Let a job run again when what it published is no longer there."""
     files = _files(json.loads(read_bytes(job.path(_PUBLISHED), job.storage)))
-    there = _sizes(job.out, job.storage)
+    there = _published_sizes(job, files)
     if any(file.target not in there for file in files):
         delete_file(job.path(_PUBLISHED), job.storage)
 
@@ -192,13 +206,21 @@ def _check_commit(job: Job, files: Sequence[StagedFile]) -> None:
     if len(set(targets)) != len(targets):
         raise PublishError(f"two staged files for one place in {job.out}")
     staged = _sizes(job.path(_STAGING), job.storage)
-    there = _sizes(job.out, job.storage)
+    there = _published_sizes(job, files)
     for file in files:
         if staged.get(file.staged) != file.size:
             found = staged.get(file.staged, "nothing")
             raise PublishError(f"{file.staged} has {file.size} bytes when staged, now {found}")
         if file.target in there and not file.replaces:
             raise PublishError(f"{join(job.out, file.target)} is in the way")
+
+
+def _published_sizes(job: Job, files: Iterable[StagedFile]) -> dict[str, int]:
+    """The sizes of the targets that are there; what else is in OUT costs nothing on a disk."""
+    if is_remote(job.out):  # a listing has a thousand sizes for the price of one
+        return _sizes(job.out, job.storage)
+    paths = {file.target: local_path(join(job.out, file.target)) for file in files}
+    return {name: os.path.getsize(path) for name, path in paths.items() if os.path.exists(path)}
 
 
 def _sizes(folder: str, storage: StorageOptions) -> dict[str, int]:
@@ -218,7 +240,7 @@ def publish(job: Job) -> None:
     """Bring OUT to the state that was committed; repeated as often as it takes."""
     files = _files(json.loads(read_bytes(job.path(_COMMIT), job.storage)))
     staged = _sizes(job.path(_STAGING), job.storage)
-    there = _sizes(job.out, job.storage)
+    there = _published_sizes(job, files)
     for file in files:
         if file.staged not in staged and there.get(file.target) != file.size:
             raise PublishError(f"{file.target} is neither staged nor published in {job.out}")
@@ -261,12 +283,17 @@ def settle(out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, running: str 
                 delete_tree(job.folder, storage)
 
 
-def publish_committed(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> None:
-    """Finish every open journal that was committed; the others may still be gone on with."""
+def publish_committed(
+    out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, guarded: tuple[str, ...] = ()
+) -> None:
+    """Finish every open journal that was committed; the others may still be gone on with.
+
+    Whoever holds the lock of OUT says which jobs publish only under it: how their names begin.
+    """
     for name in open_journals(out, storage):
         job = Job(out, name, storage)
         if exists(job.path(_COMMIT), storage):
-            with _locked(job) as mine:
+            with nullcontext(True) if name.startswith(guarded) else _locked(job) as mine:
                 if mine:
                     publish(job)
 
@@ -285,13 +312,9 @@ def committed_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> l
 
 def _journals(out: str, storage: StorageOptions) -> dict[str, set[str]]:
     """The files of each job, by its name."""
-    folder = journal_folder(out)
-    if not exists(folder, storage):
-        return {}
-    skip = len(_listed(folder)) + 1
     names: dict[str, set[str]] = {}
-    for entry in list_files(folder, storage):
-        name, separator, inside = entry.path[skip:].partition("/")
+    for path in _sizes(journal_folder(out), storage):
+        name, separator, inside = path.partition("/")
         if separator:
             names.setdefault(name, set()).add(inside)
     return names

@@ -37,7 +37,7 @@ from ottla.jobs.compact_learn import (
 from ottla.jobs.compact_survey import Surveyed, survey_log
 from ottla.jobs.logs import Log
 from ottla.jobs.slices import Task
-from ottla.log.publish import Job, discard, is_published, run_job
+from ottla.log.publish import Job, is_published, run_job, scratch_job
 from ottla.spark.progress import show_progress
 from ottla.spark.run import FINAL_ERRORS, map_tasks, stage, stage_and_publish
 
@@ -61,17 +61,14 @@ def compact(spark: SparkSession, plan: Compaction, *, quiet: bool = False) -> li
 
 
 def explain_compaction(spark: SparkSession, plan: Compaction, *, quiet: bool = False) -> list[Row]:
-    """For each log what would stay and what stands in the way; nothing stays behind."""
-    with run_job(plan.out, plan.name, plan.selection.storage) as job:
-        try:
-            now = plan.now if plan.now is not None else _clock()
-            surveyed = _survey(spark, plan, now, quiet)
-            found = _find_survivors(spark, plan, job, surveyed, quiet)
-            second = plan_second_pass(plan, job, surveyed, found, now)
-            counted = stage(spark, job, second.parts, second.stage, title=second.title, quiet=quiet)
-            return explain(surveyed, counted, found)
-        finally:
-            discard(job)
+    """For each log what would stay and what stands in the way; OUT and other jobs stay as is."""
+    with scratch_job(plan.out, plan.selection.storage) as job:
+        now = plan.now if plan.now is not None else _clock()
+        surveyed = _survey(spark, plan, now, quiet)
+        found = _find_survivors(spark, plan, job, surveyed, quiet)
+        second = plan_second_pass(plan, job, surveyed, found, now)
+        counted = stage(spark, job, second.parts, second.stage, title=second.title, quiet=quiet)
+        return explain(surveyed, counted, found)
 
 
 def _clock() -> int:
