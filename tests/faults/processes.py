@@ -10,22 +10,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from faults import faulty_job
-
 TESTS = Path(__file__).parents[1]
+PATIENCE = 60
 
 
-def start(name: str, logs: Path, out: Path, *more: str, **settings: str) -> subprocess.Popen[bytes]:
-    """A job of `faulty_job`; `settings` are its environment."""
+def start(script: ModuleType, *arguments: object, **settings: str) -> subprocess.Popen[bytes]:
+    """A script of this folder in a session of its own; `settings` are its environment."""
+    assert script.__file__ is not None
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
-    environment = os.environ | {"PYTHONPATH": paths, **settings}
-    command = [sys.executable, faulty_job.__file__, name, str(logs), str(out), *more]
     return subprocess.Popen(
-        command,
-        env=environment,
+        [sys.executable, script.__file__, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": paths, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -33,11 +32,27 @@ def start(name: str, logs: Path, out: Path, *more: str, **settings: str) -> subp
 
 
 def finish(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the driver, then end what it left: its JVM and workers are in the group we made."""
+    """Wait for the driver, and until nothing of its session is left to hold a lock."""
     process.communicate()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE
+    while left := session_of(process.pid):
+        assert time.monotonic() < deadline, left
+        for each in left:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        time.sleep(0.1)
     return process.returncode
+
+
+def session_of(leader: int) -> list[int]:
+    """The living processes of the session that we started with `leader`."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found.append(int(folder.name))
+    return found
 
 
 def kill_workers(process: subprocess.Popen[bytes], most: int, seed: str) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from faults import faulty_job
 from faults.faulty_job import JOBS, plan_job
 from faults.processes import finish, full_disk, kill_workers, make_room, start
 from jobs.plain import run_plainly, tree
@@ -71,7 +72,7 @@ def test_a_driver_killed_around_its_commit(
     counts: Counter[str],
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
-    assert finish(start(name, logs, out, moment)) == -signal.SIGKILL
+    assert finish(start(faulty_job, name, logs, out, moment)) == -signal.SIGKILL
     if moment == "before":
         assert published(out) == {}
     assert len(open_journals(str(out))) == 1
@@ -93,7 +94,7 @@ def test_a_driver_killed_at_a_random_moment(
     counts: Counter[str],
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
-    process = start(name, logs, out)
+    process = start(faulty_job, name, logs, out)
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(random.Random(name).uniform(0.5, 4))
@@ -117,7 +118,7 @@ def test_tasks_that_fail_at_random(
     counts: Counter[str],
 ) -> None:
     before, failed, out = tree(logs), 0, tmp_path / "out"
-    while finish(start(name, logs, out, FAIL_SHARE="0.3")):
+    while finish(start(faulty_job, name, logs, out, FAIL_SHARE="0.3")):
         assert published(out) == {}
         failed += 1
         assert failed < 10
@@ -137,7 +138,7 @@ def test_workers_killed_while_they_work(
     counts: Counter[str],
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
-    process = start(name, logs, out)
+    process = start(faulty_job, name, logs, out)
     killed = kill_workers(process, 6, name)
     code = finish(process)
     assert published(out) == (whole[name] if code == 0 else {})
@@ -161,7 +162,7 @@ def test_a_full_disk(
     before = tree(logs)
     with full_disk(tmp_path, left=30_000) as disk:
         out = disk / "out"
-        assert finish(start(name, logs, out)) != 0
+        assert finish(start(faulty_job, name, logs, out)) != 0
         assert published(out) == {}
         make_room(disk)
         run_again(spark, name, logs, out)

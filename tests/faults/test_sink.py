@@ -4,11 +4,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from faults import faulty_sink
 from faults.faulty_sink import COUNT, PARTITIONS, save, stream
-from faults.processes import TESTS, kill_workers
+from faults.processes import finish, full_disk, kill_workers, make_room, start
 from jobs.plain import records_of
 from ottla.log.check import check_partition
 from ottla.log.partition import find_partitions
@@ -25,43 +21,6 @@ from ottla.log.publish import open_journals, settle
 pytestmark = pytest.mark.faults
 
 MOMENTS = ("before", "during", "after")
-PATIENCE = 60
-
-
-def start(kind: str, out: Path, *more: Path, **settings: str) -> subprocess.Popen[bytes]:
-    environment = os.environ | {"PYTHONPATH": str(TESTS), **settings}
-    command = [sys.executable, faulty_sink.__file__, kind, str(out), *map(str, more)]
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def finish(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the driver, and until nothing of its session is left to hold a lock."""
-    process.communicate()
-    deadline = time.monotonic() + PATIENCE
-    while left := session_of(process.pid):
-        assert time.monotonic() < deadline, left
-        for each in left:
-            with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
-        time.sleep(0.1)
-    return process.returncode
-
-
-def session_of(leader: int) -> list[int]:
-    """The living processes of the session that we started with `leader`."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError):
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) == leader and fields[0] != "Z":
-                found.append(int(folder.name))
-    return found
 
 
 def values_of(out: Path) -> list[int]:
@@ -99,7 +58,7 @@ def test_a_save_whose_driver_is_killed_around_the_commit(
     spark: SparkSession, tmp_path: Path, moment: str, counts: Counter[str]
 ) -> None:
     out, whole = tmp_path / "out", list(range(COUNT))
-    assert finish(start("save", out, DIE_AT=moment)) == -signal.SIGKILL
+    assert finish(start(faulty_sink, "save", out, DIE_AT=moment)) == -signal.SIGKILL
     assert len(open_journals(str(out))) == 1
     assert values_of(settled_copy(out)) == ([] if moment == "before" else whole)
     save(spark, str(out))
@@ -111,7 +70,7 @@ def test_a_save_whose_driver_is_killed_around_the_commit(
 def test_a_save_whose_tasks_fail_at_random(tmp_path: Path, counts: Counter[str]) -> None:
     out, runs = tmp_path / "out", Counter[str]()
     while not runs["completed"]:
-        code = finish(start("save", out, FAIL_SHARE="0.3"))
+        code = finish(start(faulty_sink, "save", out, FAIL_SHARE="0.3"))
         runs["failed" if code else "completed"] += 1
         assert values_of(out) == ([] if code else list(range(COUNT)))
         assert runs["failed"] < 10
@@ -123,7 +82,7 @@ def test_a_save_whose_workers_are_killed(
     spark: SparkSession, tmp_path: Path, counts: Counter[str]
 ) -> None:
     out = tmp_path / "out"
-    process = start("save", out)
+    process = start(faulty_sink, "save", out)
     counts["sink: workers killed"] += kill_workers(process, 4, "sink")
     code = finish(process)
     assert values_of(out) == ([] if code else list(range(COUNT)))
@@ -143,10 +102,22 @@ def test_a_stream_whose_driver_is_killed_around_the_commit_of_a_batch(
         lines = [json.dumps({"key": str(value % 7), "value": str(value)}) for value in rows]
         (files / f"{number}.json").write_text("\n".join(lines))
         os.utime(files / f"{number}.json", (number, number))  # Spark takes them in this order
-    assert finish(start("stream", out, files, DIE_AT=moment)) == -signal.SIGKILL
+    assert finish(start(faulty_sink, "stream", out, files, DIE_AT=moment)) == -signal.SIGKILL
     seen = values_of(settled_copy(out))
     assert seen == list(range(200 if moment == "before" else 300))
     stream(spark, str(out), str(files))
     assert values_of(out) == list(range(400))
     assert_sound(out)
     counts["sink: streams killed around the commit of a batch"] += 1
+
+
+def test_a_save_to_a_full_disk(tmp_path: Path, counts: Counter[str]) -> None:
+    with full_disk(tmp_path, left=4_000) as disk:
+        out = disk / "out"
+        assert finish(start(faulty_sink, "save", out)) != 0
+        assert values_of(out) == []
+        make_room(disk)
+        assert finish(start(faulty_sink, "save", out)) == 0  # no worker of ours holds the disk
+        assert values_of(out) == list(range(COUNT))
+        assert_sound(out)
+    counts["sink: saves stopped by a full disk"] += 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from faults import faulty_job
 from faults.processes import finish, full_disk, kill_workers, make_room, start
 from jobs.plain import tree
 from jobs.test_salvage import damaged_topic
@@ -38,9 +39,9 @@ def test_a_driver_killed_before_its_file_is_named(
     logs: Path, whole: list[str], tmp_path: Path, counts: Counter[str]
 ) -> None:
     before, out = tree(logs), tmp_path / "out.jsonl"
-    assert finish(start("verify", logs, out, "before")) == -signal.SIGKILL
+    assert finish(start(faulty_job, "verify", logs, out, "before")) == -signal.SIGKILL
     assert not out.exists()
-    assert finish(start("verify", logs, out)) == FOUND_ERRORS
+    assert finish(start(faulty_job, "verify", logs, out)) == FOUND_ERRORS
     assert violations(out) == whole
     assert tree(logs) == before
     counts["drivers killed before the commit"] += 1
@@ -50,7 +51,7 @@ def test_tasks_that_fail_at_random(
     logs: Path, whole: list[str], tmp_path: Path, counts: Counter[str]
 ) -> None:
     out, failed = tmp_path / "out.jsonl", 0
-    while finish(start("verify", logs, out, FAIL_SHARE="0.3")) != FOUND_ERRORS:
+    while finish(start(faulty_job, "verify", logs, out, FAIL_SHARE="0.3")) != FOUND_ERRORS:
         assert not out.exists()
         failed += 1
         assert failed < 10
@@ -63,22 +64,22 @@ def test_workers_killed_while_they_work(
     logs: Path, whole: list[str], tmp_path: Path, counts: Counter[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
-    process = start("verify", logs, out)
+    process = start(faulty_job, "verify", logs, out)
     counts["workers killed"] += kill_workers(process, 6, "verify")
     failed = finish(process) != FOUND_ERRORS
     assert out.exists() != failed
     counts[f"runs {'failed' if failed else 'completed'} although workers were killed"] += 1
     if failed:
-        assert finish(start("verify", logs, out)) == FOUND_ERRORS
+        assert finish(start(faulty_job, "verify", logs, out)) == FOUND_ERRORS
     assert violations(out) == whole
 
 
 def test_a_full_disk(logs: Path, whole: list[str], tmp_path: Path, counts: Counter[str]) -> None:
     with full_disk(tmp_path, left=0) as disk:
         out = disk / "out.jsonl"
-        assert finish(start("verify", logs, out)) > FOUND_ERRORS
+        assert finish(start(faulty_job, "verify", logs, out)) > FOUND_ERRORS
         assert not out.exists()
         make_room(disk)
-        assert finish(start("verify", logs, out)) == FOUND_ERRORS
+        assert finish(start(faulty_job, "verify", logs, out)) == FOUND_ERRORS
         assert violations(out) == whole
     counts["runs stopped by a full disk"] += 1
