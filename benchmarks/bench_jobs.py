@@ -31,6 +31,7 @@ from ottla.storage import open_file
 
 HEADING = ("what", "Ottla", "against", "ratio", "target")
 PARTITIONS = 16
+VERIFIED = 64  # partitions, for a job that one core does at more than a gigabyte a second
 CORES = 2
 MOST_ROUNDS = 3  # a turn takes up to half a minute
 WARM_UPS = 1
@@ -51,11 +52,11 @@ def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def log_directory(codec: str, plan: Plan) -> Path:
+def log_directory(codec: str, plan: Plan, partitions: int = PARTITIONS) -> Path:
     """The same segment under many names."""
     source = segment(Case(codec), plan)
-    root = SEGMENTS / "jobs" / source.stem
-    for number in range(PARTITIONS):
+    root = SEGMENTS / "jobs" / f"{source.stem}-{partitions}"
+    for number in range(partitions):
         target = root / f"orders-{number}" / f"{0:020d}.log"
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists():
@@ -69,19 +70,19 @@ def size_of(root: Path) -> int:
 
 
 def _verify(codec: str, plan: Plan) -> tuple[str, ...]:
-    # Ten times as much for a job that one core does at more than a gigabyte a second.
-    root = log_directory(codec, replace(plan, uncompressed_bytes=10 * plan.uncompressed_bytes))
+    larger = replace(plan, uncompressed_bytes=10 * plan.uncompressed_bytes)
+    root = log_directory(codec, larger, VERIFIED)
     partitions, size = find_partitions([root]), size_of(root)
-    options = VerifyOptions(split_bytes=64 << 20)
 
     def on_spark() -> int:
-        with verify(session(), partitions, options):
+        with verify(session(), partitions, VerifyOptions()):
             return size
 
     def in_one_process() -> int:
-        for _ in check_partition(partitions[0]):
-            continue
-        return size // PARTITIONS
+        for partition in partitions[:PARTITIONS]:
+            for _ in check_partition(partition):
+                continue
+        return size // VERIFIED * PARTITIONS
 
     turns = {"spark": timed(on_spark), "one": timed(in_one_process)}
     best = best_rates(turns, min(plan.rounds, MOST_ROUNDS), WARM_UPS)

@@ -24,7 +24,7 @@ from ottla.spark.schema import CONNECTOR_FIELDS
 
 HEADING = ("what", "Ottla", "against", "ratio", "target")
 CODECS = ("none", "lz4", "zstd")
-PARTITIONS = 8  # the same file under so many names: enough to hide that a query has to start
+PARTITIONS = 24  # the same file under so many names: enough to hide that a query has to start
 LARGE = 1 << 30
 MOST_ROUNDS = 4  # a turn takes seconds
 

@@ -50,7 +50,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         action="store_true",
         help="check nothing, but tell what a broker would do with the logs when it starts",
     )
-    add_run(parser, split="64m")
+    add_run(parser, split="512m")
     add_format(parser)
     parser.set_defaults(run=run)
 

@@ -90,7 +90,7 @@ class VerifyOptions:
     """`quick` looks at headers and CRCs only."""
 
     quick: bool = False
-    split_bytes: int = 64 << 20
+    split_bytes: int = 512 << 20  # less is checked sooner than Spark can start a task for it
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     storage: StorageOptions = DEFAULT_OPTIONS
 

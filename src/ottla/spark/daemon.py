@@ -4,10 +4,16 @@ Set `spark.python.daemon.module` to `ottla.spark.daemon`. Only imports and compi
 prepared: threads and open files would not survive the fork.
 """
 
+import sys
+from contextlib import suppress
+from importlib import import_module
+from zipimport import zipimporter
+
 import numpy as np
+import pyspark.worker  # noqa: F401  it and the next: so that workers find them in the process
 from pyspark.daemon import manager
 
-import ottla.spark.reader  # noqa: F401  so that workers find it in the process already
+import ottla.spark.reader  # noqa: F401
 from ottla.batch.decode import Decoder
 from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_V2, LOG_OVERHEAD
@@ -48,6 +54,21 @@ def load_kernels() -> None:
         aborted_mask(window.batches, aborted_transactions([]))
 
 
+def forget_archives() -> None:
+    """Let a worker not read the contents of pyspark.zip again for each package found in it.
+
+    A worker's first task has Python forget what it knows of its path (setup_spark_files), and an
+    archive is then read anew by each of its finders, which takes longer than the task. A finder
+    that is needed again is made again, from what is known.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter):
+            del sys.path_importer_cache[path]
+
+
 if __name__ == "__main__":
+    with suppress(ImportError):
+        import_module("pandas")  # pyspark's workers load it where it is installed
     load_kernels()
+    forget_archives()
     manager()
