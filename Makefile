@@ -6,6 +6,8 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# A file's tests stay together, for what they share; each process has a Spark of its own.
+IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
 ELSEWHERE := kafka or browser or faults or soak or spark_long or newcomer
 INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tests/arrow)
@@ -21,11 +23,11 @@ demo: $(READY) java ## Every command on the logs of a small, unlucky cluster; le
 	$(BIN)/ottla demo
 
 test: $(READY) java ## All that needs only Python and Java
-	$(PYTEST) -m 'not ($(ELSEWHERE))'
+	$(PYTEST) $(IN_PARALLEL) -m 'not ($(ELSEWHERE))'
 	$(MAKE) --no-print-directory test-nojit
 
 test-nojit: $(READY) ## The kernels interpreted, so that an index out of bounds raises
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not (spark or $(ELSEWHERE))' $(INTERPRETED)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(IN_PARALLEL) -m 'not (spark or $(ELSEWHERE))' $(INTERPRETED)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m hypothesis tests/test_against_naive.py
 
 test-spark: $(READY) java ## The longer tests on Spark
