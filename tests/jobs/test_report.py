@@ -209,6 +209,16 @@ def test_compaction_leaves_the_newest_record_of_each_key(tmp_path: Path) -> None
     assert [each["cause"] for each in row["obstacles"]] == ["active segment"]
 
 
+def test_a_log_goes_as_far_as_its_empty_last_segment_says(tmp_path: Path) -> None:
+    """A cleaner that got to offset 8 of a log that ends at 10 was not outside of it."""
+    records = [Record(offset, START, b"key", b"v") for offset in range(5)]
+    write_log(tmp_path / "users-0", b"".join(batch([row]) for row in records))
+    write_log(tmp_path / "users-0", b"", base=10)
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nusers 0 8\n")
+    [row] = of(report(tmp_path), "compaction")
+    assert "cleaner-offset-checkpoint" not in [each["cause"] for each in row["obstacles"]]
+
+
 def test_records_without_a_key_stand_in_the_way_of_compaction(tmp_path: Path) -> None:
     write_log(tmp_path / "clicks-0", batch([Record(n, START, None, b"x") for n in range(3)]))
     [row] = of(report(tmp_path), "compaction")

@@ -26,4 +26,4 @@ def test_jobs_give_the_same_as_one_process(tmp_path: Path, master: str) -> None:
     finally:
         # Executors of local-cluster write there whatever SPARK_WORKER_DIR says.
         shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
-    assert done.stdout.splitlines()[-1:] == ["the same"], done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["the same"]), done

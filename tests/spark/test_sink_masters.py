@@ -39,7 +39,7 @@ def test_the_sink_gives_the_same_as_one_process(tmp_path: Path, master: str) -> 
     finally:
         # Executors of local-cluster write there whatever SPARK_WORKER_DIR says.
         shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
-    assert done.stdout.splitlines()[-1:] == ["saved"], done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["saved"]), done
     expected = tree(tmp_path / "plain")
     assert len(expected) > 50
     assert tree(tmp_path / "out") == expected

@@ -1,7 +1,8 @@
 """What a cleaner would do with a partition: what blocks it, and what a whole round would leave.
 
-The round is run, not guessed: `rules.cleaning` on every window, and the bytes that stay counted.
-Its map of keys has a limit, as Kafka's buffer has: behind it, records stay as they are.
+What it would take is judged as `ottla compact` judges it (`compact_survey`). The round is run, in
+one task, not guessed: `rules.cleaning` on every window, and the bytes that stay counted. Its map of
+keys has a limit, as Kafka's buffer has: behind it, records stay as they are.
 """
 
 import json
@@ -14,20 +15,24 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.errors import CorruptLogError, Severity, UnsupportedError
+from ottla.jobs.compact_survey import (
+    CompactOptions,
+    Headers,
+    judge_headers,
+    read_cleaner_checkpoint,
+    walk_headers,
+)
 from ottla.jobs.logs import Log
-from ottla.jobs.transactions import read_transactions
-from ottla.log.checkpoints import TopicPartition, read_offset_checkpoint
-from ottla.log.names import CLEANER_CHECKPOINT
-from ottla.log.partition import LogDirectory, Partition
+from ottla.log.checkpoints import TopicPartition
+from ottla.log.partition import LogDirectory
 from ottla.log.segment import Window, read_windows
-from ottla.log.summary import summarize
 from ottla.log.transaction_index import write_transaction_index
 from ottla.object_store import StorageOptions
-from ottla.rules.cleanable import Cleanable, CleanerConfig, SegmentSize, find_cleanable
+from ottla.rules.cleanable import Cleanable, CleanerConfig
 from ottla.rules.cleaning import clean_window, learn_window, make_decoder
 from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
 from ottla.rules.transactions import Transactions, is_hanging, read_markers
-from ottla.storage import open_file, read_bytes
+from ottla.storage import open_file
 
 Row = dict[str, Any]
 
@@ -35,7 +40,8 @@ CLEANABILITY_SCHEMA: Final = pa.schema(
     [pa.field("log", pa.int32(), nullable=False), pa.field("row", pa.string(), nullable=False)]
 )
 MAX_KEYS: Final = 8 << 20
-_DEFAULTS: Final = CleanerConfig()
+_AS_A_BROKER: Final = CompactOptions(config=CleanerConfig())
+_WHOLE: Final = CompactOptions(config=CleanerConfig(), includes_active=True)
 _MAX_TIMEOUT_MS: Final = 900_000  # transaction.max.timeout.ms of a broker
 
 
@@ -43,17 +49,16 @@ _MAX_TIMEOUT_MS: Final = 900_000  # transaction.max.timeout.ms of a broker
 class CleaningPart:
     """A partition to judge; `runs` says whether its records are worth a round."""
 
-    log: int
-    partition: Partition
+    number: int
+    log: Log
     checkpoint: int | None
-    log_start: int | None
     now: int
     runs: bool
     storage: StorageOptions
 
     @property
     def size(self) -> int:
-        return sum(segment.log.size for segment in self.partition.segments)
+        return sum(segment.log.size for segment in self.log.partition.segments)
 
 
 def plan_cleaning(
@@ -70,9 +75,8 @@ def plan_cleaning(
     return [
         CleaningPart(
             number,
-            log.partition,
+            log,
             None if log.name is None else points.get(log.name),
-            log.log_start,
             now,
             keyed[number],
             storage,
@@ -85,24 +89,20 @@ def _cleaner_points(
     directory: LogDirectory, storage: StorageOptions
 ) -> Mapping[TopicPartition, int]:
     """How far each log was cleaned; a broken file says nothing, as to a broker."""
-    entry = directory.files.get(CLEANER_CHECKPOINT)
-    if entry is None:
-        return {}
     try:
-        return read_offset_checkpoint(read_bytes(entry, storage), entry.path)
+        return read_cleaner_checkpoint(directory, storage)
     except CorruptLogError:
         return {}
 
 
 def judge_cleaning(part: CleaningPart) -> Iterator[pa.RecordBatch]:
     """A row of JSON: open transactions, dirty ratio, obstacles, and what a round would leave."""
-    found = read_transactions(part.partition, storage=part.storage)
-    transactions = found.transactions
-    row = _transactions(transactions, part.now)
-    if part.partition.segments:
-        row |= _broker_view(part, transactions)
-        row |= _run_round(part, transactions)
-    columns = [pa.array([part.log], pa.int32()), pa.array([json.dumps(row, default=int)])]
+    seen = walk_headers(part.log, part.storage)
+    row = _transactions(seen.transactions, part.now)
+    if part.log.partition.segments:
+        row |= _broker_view(part, seen)
+        row |= _run_round(part, seen)
+    columns = [pa.array([part.number], pa.int32()), pa.array([json.dumps(row, default=int)])]
     yield pa.RecordBatch.from_arrays(columns, schema=CLEANABILITY_SCHEMA)
 
 
@@ -126,9 +126,9 @@ def _transactions(transactions: Transactions, now: int) -> Row:
     }
 
 
-def _broker_view(part: CleaningPart, transactions: Transactions) -> Row:
+def _broker_view(part: CleaningPart, headers: Headers) -> Row:
     """As a broker sees it, that never cleans the segment it writes to."""
-    seen = _cleanable(part, transactions)
+    seen = judge_headers(part.log, headers, part.checkpoint, part.now, _AS_A_BROKER)
     return {
         "dirtyRatio": round(seen.dirty_ratio, 4),
         "cleanableBytes": seen.cleanable_size,
@@ -137,37 +137,13 @@ def _broker_view(part: CleaningPart, transactions: Transactions) -> Row:
     }
 
 
-def _cleanable(
-    part: CleaningPart, transactions: Transactions, *, include_active: bool = False
-) -> Cleanable:
-    segments = [
-        SegmentSize(
-            segment.base_offset,
-            segment.log.size,
-            -1 if summary.first_timestamp is None else summary.first_timestamp,
-            -1 if summary.last_timestamp is None else summary.last_timestamp,
-        )
-        for segment, summary in summarize(part.partition, part.storage)
-    ]
-    first = segments[0].base_offset
-    return find_cleanable(
-        segments,
-        checkpoint=part.checkpoint,
-        log_start=first if part.log_start is None else part.log_start,
-        log_end=transactions.end_offset,
-        last_stable_offset=transactions.last_stable_offset(),
-        now=part.now,
-        config=_DEFAULTS,
-        include_active=include_active,
-    )
-
-
-def _run_round(part: CleaningPart, transactions: Transactions) -> Row:
+def _run_round(part: CleaningPart, headers: Headers) -> Row:
     """Clean everything up to the last stable offset, the active segment too."""
     row: Row = {"distinctKeys": None, "remainingBytes": None, "stoppedBy": None, "keysFull": False}
     if not part.runs:
         return row
-    round_ = _cleanable(part, transactions, include_active=True)
+    round_ = judge_headers(part.log, headers, part.checkpoint, part.now, _WHOLE)
+    transactions = headers.transactions
     secret = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64)
     offsets = KeyOffsets(secret, MAX_KEYS)
     try:
@@ -200,7 +176,7 @@ def _clean(
 ) -> int:
     """The bytes that stay of the partition."""
     bound = round_.first_uncleanable_offset
-    told = Round(bound, part.now, _DEFAULTS.delete_retention_ms)
+    told = Round(bound, part.now, _WHOLE.config.delete_retention_ms)
     cleaner = Cleaner(told, offsets, transactions.aborted(), last_records(transactions.state))
     decoder = make_decoder()
     read = stays = 0
@@ -214,7 +190,7 @@ def _clean(
 
 def _windows(part: CleaningPart, bound: int) -> Iterator[Window]:
     """The segments below an offset at which one begins, or with which the log ends."""
-    for segment in part.partition.segments:
+    for segment in part.log.partition.segments:
         if segment.base_offset >= bound:
             return
         with open_file(segment.log, part.storage) as file:

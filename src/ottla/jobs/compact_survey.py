@@ -27,7 +27,7 @@ from ottla.log.checkpoints import (
     write_leader_epochs,
 )
 from ottla.log.names import CLEANER_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, Kind
-from ottla.log.partition import Segment, read_log_directories
+from ottla.log.partition import LogDirectory, Segment, read_log_directories
 from ottla.log.producer_snapshot import write_producer_snapshot
 from ottla.log.side_files import epoch_changes
 from ottla.object_store import StorageOptions
@@ -117,7 +117,9 @@ class Surveyed(NamedTuple):
         return self.cleanable.first_uncleanable_offset
 
 
-class _Seen(NamedTuple):
+class Headers(NamedTuple):
+    """What the batch headers of a log say, segment by segment where that matters."""
+
     transactions: Transactions
     sizes: list[SegmentSize]
     epochs: list[EpochStart]
@@ -127,28 +129,24 @@ def read_cleaner_checkpoints(selection: Selection) -> dict[TopicPartition, int]:
     """How far each log was cleaned, as far as log directories say."""
     found: dict[TopicPartition, int] = {}
     for directory in read_log_directories(selection.paths, selection.storage):
-        entry = directory.files.get(CLEANER_CHECKPOINT)
-        if entry is not None:
-            found |= read_offset_checkpoint(read_bytes(entry, selection.storage), entry.path)
+        found |= read_cleaner_checkpoint(directory, selection.storage)
     return found
+
+
+def read_cleaner_checkpoint(
+    directory: LogDirectory, storage: StorageOptions
+) -> dict[TopicPartition, int]:
+    """How far the logs of one directory were cleaned; nothing if it does not say."""
+    entry = directory.files.get(CLEANER_CHECKPOINT)
+    return {} if entry is None else read_offset_checkpoint(read_bytes(entry, storage), entry.path)
 
 
 def survey_log(
     log: Log, checkpoint: int | None, now: int, options: CompactOptions, storage: StorageOptions
 ) -> Surveyed:
     """Walk the headers of a log with at least one segment, twice where it has transactions."""
-    seen = _walk(log.partition.segments, storage)
-    log_end = max(seen.transactions.end_offset, log.partition.segments[-1].base_offset)
-    cleanable = find_cleanable(
-        seen.sizes,
-        checkpoint=checkpoint,
-        log_start=log.earliest,
-        log_end=log_end,
-        last_stable_offset=seen.transactions.last_stable_offset(),
-        now=now,
-        config=options.config,
-        include_active=options.includes_active,
-    )
+    seen = walk_headers(log, storage)
+    cleanable = judge_headers(log, seen, checkpoint, now, options)
     segments = log.partition.segments
     bound = cleanable.first_uncleanable_offset if cleanable.cleanable_size else 0
     cleaned = tuple(segment for segment in segments if segment.base_offset < bound)
@@ -166,11 +164,34 @@ def survey_log(
     clean = [each for each in segments if each.base_offset < cleanable.first_dirty_offset]
     horizon = _modified(clean[-1]) - options.config.delete_retention_ms if clean else 0
     rest = tuple(segments[len(cleaned) :])
-    return Surveyed(log, cleanable, groups, rest, facts, log_end, horizon)
+    return Surveyed(log, cleanable, groups, rest, facts, _log_end(log, seen), horizon)
 
 
-def _walk(segments: Sequence[Segment], storage: StorageOptions) -> _Seen:
-    seen = _Seen(Transactions(end_offset=segments[0].base_offset), [], [])
+def judge_headers(
+    log: Log, seen: Headers, checkpoint: int | None, now: int, options: CompactOptions
+) -> Cleanable:
+    """Which part of a log a cleaner would take, and what keeps it from the rest."""
+    return find_cleanable(
+        seen.sizes,
+        checkpoint=checkpoint,
+        log_start=log.earliest,
+        log_end=_log_end(log, seen),
+        last_stable_offset=seen.transactions.last_stable_offset(),
+        now=now,
+        config=options.config,
+        include_active=options.includes_active,
+    )
+
+
+def _log_end(log: Log, seen: Headers) -> int:
+    """An empty last segment says how far the log went, though no batch does."""
+    return max(seen.transactions.end_offset, log.partition.segments[-1].base_offset)
+
+
+def walk_headers(log: Log, storage: StorageOptions) -> Headers:
+    """Walk the headers of a log once."""
+    segments = log.partition.segments
+    seen = Headers(Transactions(end_offset=segments[0].base_offset if segments else 0), [], [])
     for segment in segments:
         first = largest = NO_TIMESTAMP
         for batches, markers in _headers(segment, storage):

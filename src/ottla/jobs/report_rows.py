@@ -18,6 +18,7 @@ from ottla.jobs.selection import Selection
 from ottla.jobs.survey import BUCKET_MS, Survey, add_up, bin_floor
 from ottla.jobs.what_if import BATCH_SIZES, CONFIDENCE, Estimate, Plan, Setting
 from ottla.log.partition import Partition
+from ottla.rules.cleanable import explain_unkeyed
 from ottla.version import VERSION
 
 Row = dict[str, Any]
@@ -325,8 +326,7 @@ def cleaning_rows(log: Log, survey: Survey, found: Row) -> Iterator[Row]:
     ]
     unkeyed = survey.records - survey.keyed
     if unkeyed:
-        detail = f"{unkeyed} of {survey.records} records have no key: a cleaner drops them"
-        obstacles.append({"cause": "records without a key", "size": 0, "detail": detail})
+        obstacles.append(explain_unkeyed(unkeyed)._asdict())
     if found.get("stoppedBy"):
         detail = found["stoppedBy"]
         obstacles.append({"cause": "the cleaner stops", "size": survey.size, "detail": detail})

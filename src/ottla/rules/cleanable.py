@@ -183,12 +183,17 @@ def explain_counts(counts: CleaningCounts) -> list[Obstacle]:
         detail = f"{counts.distinct_keys} keys in {counts.read_records} records: few repeat"
         obstacles.append(Obstacle("distinct keys", counts.kept_size, detail))
     if counts.without_key:
-        detail = f"{counts.without_key} records have none: the cleaner drops them"
-        obstacles.append(Obstacle("records without a key", 0, detail))
+        obstacles.append(explain_unkeyed(counts.without_key))
     if counts.tombstones:
         detail = f"{counts.tombstones} stay until their delete horizon, and then one more round"
         obstacles.append(Obstacle("tombstones", 0, detail))
     return obstacles
+
+
+def explain_unkeyed(count: int) -> Obstacle:
+    """What becomes of records without a key."""
+    detail = f"{count} records have none: the cleaner drops them"
+    return Obstacle("records without a key", 0, detail)
 
 
 def group_segments(
