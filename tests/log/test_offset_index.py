@@ -7,7 +7,6 @@ from ottla.errors import Rule
 from ottla.log.offset_index import (
     OffsetIndex,
     check_offset_index,
-    lookup_offset,
     read_offset_index,
     write_offset_index,
 )
@@ -37,18 +36,6 @@ def test_the_preallocated_tail_is_no_entry() -> None:
     found = read_offset_index(DATA + bytes(10485760 - 16), BASE)
     assert found.offset.tolist() == [47, 50]
     assert read_offset_index(bytes(10485760), BASE).offset.size == 0
-
-
-@pytest.mark.parametrize(
-    ("offset", "found"),
-    [(44, (45, 0)), (45, (45, 0)), (46, (45, 0)), (47, (47, 10)), (49, (47, 10)), (99, (50, 300))],
-)
-def test_lookup_gives_the_greatest_entry_at_or_below(offset: int, found: tuple[int, int]) -> None:
-    assert lookup_offset(read_offset_index(DATA, BASE), offset) == found
-
-
-def test_lookup_in_an_empty_index_gives_the_base_at_zero() -> None:
-    assert lookup_offset(read_offset_index(b"", BASE), 1000) == (45, 0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ottla.kernels.memory import load_u64
 from ottla.kernels.producers import Markers, find_slot
 from ottla.kernels.status import KEYS_FULL, OK, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
-from ottla.kernels.writing import span, write_bytes
+from ottla.kernels.writing import write_bytes
 
 Words = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
@@ -193,43 +193,6 @@ def mark_newest(offsets: Int64s, low: Words, high: Words, keys: KeyMap, is_newes
     """Mark the records that no newer one of their key follows, as far as the map knows."""
     for row in range(offsets.size):
         is_newest[row] = offsets[row] >= keys.offset[find_key(low[row], high[row], keys)]
-
-
-@kernel
-def judge_records(
-    records: RecordBuffers,
-    is_newest: Bools,
-    batch_of: Int64s,
-    discarded: Bools,
-    is_control: Bools,
-    keeps_tombstones: Bools,
-    latest: int,
-    keep: Bools,
-    kept: Int64s,
-    tombstones: Int64s,
-) -> int:
-    """Fill `keep` per record, and per batch how many stay and how many of these have no value.
-
-    Cleaner.shouldRetainRecord. Returns how many records had no key where a key is needed.
-    """
-    without_key = 0
-    for row in range(batch_of.size):
-        batch = batch_of[row]
-        has_value = span(records.value_bounds, records.value_valid, row)[1] >= 0
-        if discarded[batch]:
-            keep[row] = False
-        elif is_control[batch] or records.offset[row] > latest:
-            keep[row] = True
-        elif span(records.key_bounds, records.key_valid, row)[1] < 0:
-            keep[row] = False
-            without_key += 1
-        else:
-            keep[row] = is_newest[row] and (has_value or keeps_tombstones[batch])
-        if keep[row]:
-            kept[batch] += 1
-            if not has_value:
-                tombstones[batch] += 1
-    return without_key
 
 
 @inlined

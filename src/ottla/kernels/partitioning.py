@@ -53,12 +53,6 @@ def hash_bytes(data: Bytes, start: int, size: int) -> int:
     return i64(state ^ (state >> np.uint64(15)))
 
 
-@kernel
-def hash_key(data: Bytes, start: int, size: int) -> int:
-    """Kafka's murmur2 of one key, as an unsigned int."""
-    return hash_bytes(data, start, size)
-
-
 @inlined
 def draw(topic: int, seed: int, count: int, sticky: Sticky) -> None:
     """Choose another partition for records without a key, each with the same chance.

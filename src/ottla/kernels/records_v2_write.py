@@ -1,7 +1,8 @@
 """Measure, write and seal v2 batches (DefaultRecord, DefaultRecordBatch).
 
-Rows bounds[b] to bounds[b + 1] of the records become batch b. Its row of `batches` says what the
-writer chose; `measure_v2` adds what follows from the records, `seal_v2` writes it all.
+Of the chosen rows, or of all if none are chosen, bounds[b] to bounds[b + 1] become batch b. Its row
+of `batches` says what the writer chose; `measure_v2` adds what follows from the records, `seal_v2`
+writes it all.
 """
 
 import numpy as np
@@ -31,6 +32,13 @@ from ottla.kernels.writing import (
 )
 
 NO_OFFSET_YET = np.int64(-(2**63))
+EVERY_ROW = np.zeros(0, dtype=np.int64)
+
+
+@inlined
+def row_of(chosen: Int64s, at: int) -> int:
+    """The row of the record that is written as number `at`."""
+    return chosen[at] if chosen.size else at
 
 
 @inlined
@@ -69,7 +77,7 @@ def is_int32(left: int, right: int) -> bool:
 
 @kernel
 def measure_v2(
-    records: RecordBuffers, bounds: Int64s, batches: Batches, sizes: Int64s
+    records: RecordBuffers, chosen: Int64s, bounds: Int64s, batches: Batches, sizes: Int64s
 ) -> tuple[int, int]:
     """Fill `sizes` with the length of each record; return a status and the row it is about.
 
@@ -79,16 +87,17 @@ def measure_v2(
     for batch in range(batches.position.size):
         base_offset = batches.base_offset[batch]
         base_timestamp = batches.base_timestamp[batch]
-        first = bounds[batch]
-        stop = bounds[batch + 1]
+        first = row_of(chosen, bounds[batch])
+        last = row_of(chosen, bounds[batch + 1] - 1)
         if not is_int32(records.offset[first], base_offset):
             return OFFSET_DELTA_RANGE, first
-        if not is_int32(records.offset[stop - 1], base_offset):
-            return OFFSET_DELTA_RANGE, stop - 1
+        if not is_int32(records.offset[last], base_offset):
+            return OFFSET_DELTA_RANGE, last
         newest = i64(-1)
         total = i64(BATCH_OVERHEAD)
         previous = NO_OFFSET_YET
-        for row in range(first, stop):
+        for at in range(bounds[batch], bounds[batch + 1]):
+            row = row_of(chosen, at)
             offset = records.offset[row]
             timestamp = records.timestamp[row]
             if offset <= previous:
@@ -100,13 +109,13 @@ def measure_v2(
             size = fields_size(records, row)
             size += varint_size(wrapping_subtract(timestamp, base_timestamp))
             size += varint_size(offset - base_offset)
-            sizes[row] = size
+            sizes[at] = size
             total += field_size(size)
         if total > INT32_MAX:
             return NEW_BATCH_TOO_LARGE, first
-        batches.last_offset[batch] = records.offset[stop - 1]
+        batches.last_offset[batch] = records.offset[last]
         batches.max_timestamp[batch] = newest
-        batches.count[batch] = stop - first
+        batches.count[batch] = bounds[batch + 1] - bounds[batch]
         batches.size[batch] = total
     return OK, 0
 
@@ -171,6 +180,7 @@ def write_records(
     out: Bytes,
     at: int,
     records: RecordBuffers,
+    chosen: Int64s,
     bounds: Int64s,
     batches: Batches,
     batch: int,
@@ -178,13 +188,14 @@ def write_records(
 ) -> None:
     """The records of one batch, from `at` on."""
     base = (batches.base_offset[batch], batches.base_timestamp[batch])
-    for row in range(bounds[batch], bounds[batch + 1]):
-        at = write_record(out, at, records, row, sizes[row], base)
+    for number in range(bounds[batch], bounds[batch + 1]):
+        at = write_record(out, at, records, row_of(chosen, number), sizes[number], base)
 
 
 @kernel
 def write_payloads_v2(
     records: RecordBuffers,
+    chosen: Int64s,
     bounds: Int64s,
     batches: Batches,
     sizes: Int64s,
@@ -193,17 +204,22 @@ def write_payloads_v2(
 ) -> None:
     """Write the records of each batch from its start on, to be compressed."""
     for batch in range(batches.position.size):
-        write_records(out, starts[batch], records, bounds, batches, batch, sizes)
+        write_records(out, starts[batch], records, chosen, bounds, batches, batch, sizes)
 
 
 @kernel
 def write_v2(
-    records: RecordBuffers, bounds: Int64s, batches: Batches, sizes: Int64s, out: Bytes
+    records: RecordBuffers,
+    chosen: Int64s,
+    bounds: Int64s,
+    batches: Batches,
+    sizes: Int64s,
+    out: Bytes,
 ) -> None:
     """Write each batch at its position, and seal it while its bytes are in the cache."""
     for batch in range(batches.position.size):
         at = batches.position[batch] + BATCH_OVERHEAD
-        write_records(out, at, records, bounds, batches, batch, sizes)
+        write_records(out, at, records, chosen, bounds, batches, batch, sizes)
         seal_batch(out, batches, batch)
 
 

@@ -84,6 +84,20 @@ def view_legacy(data: Bytes, at: int, row: int, batches: Batches) -> None:
     batches.count[row] = NO_COUNT
 
 
+@inlined
+def fill_row(data: Bytes, at: int, size: int, origin: int, batches: Batches, row: int) -> None:
+    """Read the header of a batch of which `frame_at` gave the size."""
+    batches.position[row] = origin + at
+    batches.size[row] = size
+    batches.base_offset[row] = read_i64(data, at)
+    batches.magic[row] = read_i8(data, at + 16)
+    batches.computed_crc[row] = -1
+    if batches.magic[row] == 2:
+        view_v2(data, at, size, row, batches)
+    else:
+        view_legacy(data, at, row, batches)
+
+
 @kernel
 def scan(
     data: Bytes, start: int, stop: int, origin: int, batches: Batches
@@ -94,15 +108,7 @@ def scan(
         size, status = frame_at(data, at, stop - at)
         if status != OK:
             return row, at, status, size
-        batches.position[row] = origin + at
-        batches.size[row] = size
-        batches.base_offset[row] = read_i64(data, at)
-        batches.magic[row] = read_i8(data, at + 16)
-        batches.computed_crc[row] = -1
-        if batches.magic[row] == 2:
-            view_v2(data, at, size, row, batches)
-        else:
-            view_legacy(data, at, row, batches)
+        fill_row(data, at, size, origin, batches, row)
         if size < _SMALL:
             for line in range(at, at + size, 64):
                 prefetch(data, line + _SMALL)

@@ -2,8 +2,7 @@
 
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels._jit import Bytes, inlined, kernel
-from ottla.kernels.ints import read_i8, read_i64
-from ottla.kernels.scan import frame_at, view_legacy, view_v2
+from ottla.kernels.scan import fill_row, frame_at
 from ottla.kernels.status import MORE, OK, TABLE_FULL
 from ottla.kernels.tables import Batches
 
@@ -19,15 +18,7 @@ def view_at(
     size, status = frame_at(data, at, left)
     if status != OK:
         return status, size
-    batches.position[row] = origin + at
-    batches.size[row] = size
-    batches.base_offset[row] = read_i64(data, at)
-    batches.magic[row] = read_i8(data, at + 16)
-    batches.computed_crc[row] = -1
-    if batches.magic[row] == 2:
-        view_v2(data, at, size, row, batches)
-    else:
-        view_legacy(data, at, row, batches)
+    fill_row(data, at, size, origin, batches, row)
     return OK, size
 
 

@@ -37,14 +37,6 @@ def write_offset_index(index: OffsetIndex) -> bytes:
     return entries.tobytes()
 
 
-def lookup_offset(index: OffsetIndex, offset: int) -> tuple[int, int]:
-    """The greatest entry at or below `offset`, from where a scan finds it (OffsetIndex.lookup)."""
-    row = int(np.searchsorted(index.offset, offset, side="right")) - 1
-    if row < 0:
-        return index.base_offset, 0
-    return int(index.offset[row]), int(index.position[row])
-
-
 def check_offset_index(data: bytes, base_offset: int, file: str) -> Iterator[Violation]:
     """What is wrong with an index whatever its log says."""
     yield from check_entries(data, INDEX_ENTRY, file)

@@ -6,25 +6,6 @@ from ottla.batch.rows import frozen
 from ottla.kernels import partitioning
 from ottla.kernels.partitioning import Sticky
 from ottla.kernels.tables import Int64s, RecordBuffers
-from ottla.region import padded
-
-
-def murmur2(key: bytes) -> int:
-    """Utils.murmur2, an int of Java's.
-
-    >>> murmur2(b"21")
-    -973932308
-    """
-    return int(np.uint32(partitioning.hash_key(padded(key), 0, len(key))).view(np.int32))
-
-
-def partition_for_key(key: bytes, count: int) -> int:
-    """The partition of a key (BuiltInPartitioner.partitionForKey).
-
-    >>> partition_for_key(b"21", 10)
-    0
-    """
-    return (murmur2(key) & 0x7FFFFFFF) % count
 
 
 class Partitioner:
