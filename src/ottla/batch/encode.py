@@ -32,7 +32,13 @@ from ottla.kernels.records_legacy_write import (
     seal_wrapper,
     write_legacy,
 )
-from ottla.kernels.records_v2_write import measure_v2, seal_v2, write_payloads_v2, write_v2
+from ottla.kernels.records_v2_write import (
+    EVERY_ROW,
+    measure_v2,
+    seal_v2,
+    write_payloads_v2,
+    write_v2,
+)
 from ottla.kernels.scan import scan
 from ottla.kernels.splitting import split_legacy, split_v2
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, allocate_batches
@@ -157,17 +163,17 @@ def _encode_v2(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded
     batches = _chosen(bounds.size - 1, new)
     _base_on_first(batches, records, bounds, new)
     sizes = np.empty(records.offset.size, dtype=np.int64)
-    refuse(measure_v2(records, bounds, batches, sizes), records)
+    refuse(measure_v2(records, EVERY_ROW, bounds, batches, sizes), records)
     _finish(batches, new)
     if new.codec == Codec.NONE:
         batches.position[:] = _starts(batches.size)
         out = _allocate(int(batches.size.sum()))
-        write_v2(records, bounds, batches, sizes, out)
+        write_v2(records, EVERY_ROW, bounds, batches, sizes, out)
     else:
         raw_sizes = batches.size - BATCH_OVERHEAD
         starts = _starts(raw_sizes)
         raw = _allocate(int(raw_sizes.sum()))
-        write_payloads_v2(records, bounds, batches, sizes, starts, raw)
+        write_payloads_v2(records, EVERY_ROW, bounds, batches, sizes, starts, raw)
         payloads = _compress_each(raw, starts, raw_sizes, new)
         out = _place(payloads, batches.position, batches.size, overhead=BATCH_OVERHEAD)
         seal_v2(out, batches)

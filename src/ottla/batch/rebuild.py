@@ -34,13 +34,14 @@ _KEPT_BITS = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
 
 
 class Remains(NamedTuple):
-    """What is left of some batches: rows bounds[b] to bounds[b + 1] of the records are of batch b.
+    """What is left of some batches: of the chosen rows, bounds[b] to bounds[b + 1] are of batch b.
 
     Each has at least one. `delete_horizon` is NO_TIMESTAMP where there is none.
     """
 
     batches: Batches
     records: RecordBuffers
+    chosen: Int64s
     bounds: Int64s
     delete_horizon: Int64s
 
@@ -49,46 +50,51 @@ def rebuild(remains: Remains) -> Encoded:
     """The batches one after another."""
     if (remains.batches.magic < CURRENT_MAGIC).any():
         return _rebuild_one_by_one(remains)
-    records, bounds = remains.records, remains.bounds
+    records, chosen, bounds = remains.records, remains.chosen, remains.bounds
     table = take_batches(remains.batches, np.arange(remains.batches.position.size))
     has_horizon = remains.delete_horizon != NO_TIMESTAMP
     table.attributes[:] = (table.attributes & _KEPT_BITS) | (has_horizon * DELETE_HORIZON)
-    first = records.timestamp[bounds[:-1]]
+    first = records.timestamp[chosen[bounds[:-1]]]
     table.base_timestamp[:] = np.where(has_horizon, remains.delete_horizon, first)
-    return encode_under(table, records, bounds, level=None)
+    return encode_under(table, records, chosen, bounds, level=None)
 
 
 def encode_under(
-    table: Batches, records: RecordBuffers, bounds: Int64s, level: int | None
+    table: Batches, records: RecordBuffers, chosen: Int64s, bounds: Int64s, level: int | None
 ) -> Encoded:
-    """Batches of magic 2 under the headers of a table, which is filled in.
+    """Batches of magic 2 under the headers of a table, which is filled in; no rows are all rows.
 
     Sizes, counts and CRCs follow from the records, and so do largest timestamps, but append time.
     """
     records = frozen(records)
     last_offset, max_timestamp = table.last_offset.copy(), table.max_timestamp.copy()
-    sizes = np.empty(records.offset.size, dtype=np.int64)
-    refuse(measure_v2(records, bounds, table, sizes), records)
+    sizes = np.empty(int(bounds[-1]), dtype=np.int64)
+    refuse(measure_v2(records, chosen, bounds, table, sizes), records)
     # The last sequence follows from the last offset, and append time is nobody's to change.
     table.last_offset[:] = last_offset
     append_time = table.attributes & LOG_APPEND_TIME != 0
     table.max_timestamp[append_time] = max_timestamp[append_time]
-    out = _write(records, bounds, table, sizes, level)
+    out = _write(records, chosen, bounds, table, sizes, level)
     return Encoded(out[: out.size - PADDING], table)
 
 
 def _write(
-    records: RecordBuffers, bounds: Int64s, table: Batches, sizes: Int64s, level: int | None
+    records: RecordBuffers,
+    chosen: Int64s,
+    bounds: Int64s,
+    table: Batches,
+    sizes: Int64s,
+    level: int | None,
 ) -> Bytes:
     """The batches, compressed or not; fills positions."""
     codecs = codec_ids(table).tolist()
     table.position[:] = np.cumsum(table.size) - table.size
     out = allocate_from_pool(int(table.size.sum()) + PADDING)
     if not any(codecs):
-        write_v2(records, bounds, table, sizes, out)
+        write_v2(records, chosen, bounds, table, sizes, out)
         return out
     starts, ends = table.position + BATCH_OVERHEAD, table.position + table.size
-    write_payloads_v2(records, bounds, table, sizes, starts, out)
+    write_payloads_v2(records, chosen, bounds, table, sizes, starts, out)
     view = out.data
     payloads = [
         compress(codec, CURRENT_MAGIC, view[start:end], level=resolve_level(codec, level))
@@ -110,7 +116,7 @@ def _rebuild_one_by_one(remains: Remains) -> Encoded:
     """Old formats, alone or among others."""
     parts, sizes = [], []
     for row in range(remains.batches.position.size):
-        kept = np.arange(remains.bounds[row], remains.bounds[row + 1])
+        kept = remains.chosen[remains.bounds[row] : remains.bounds[row + 1]]
         new = header_of(remains.batches, row, int(remains.delete_horizon[row]))
         parts.append(encode(take_records(remains.records, kept), new))
         sizes.append(len(parts[-1]))

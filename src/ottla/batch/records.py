@@ -215,7 +215,7 @@ def _pack(valid: Bools) -> Bytes:
 
 def _take_field(bounds: Bounds, data: Bytes, rows: Int64s) -> tuple[Bounds, Bytes]:
     if bounds.size == 1:  # nobody asked for the field
-        return bounds.copy(), data.copy()
+        return bounds.copy(), data[:PADDING].copy()
     size = int((bounds[rows + 1].astype(np.int64) - bounds[rows]).sum())
     out_bounds = np.empty(rows.size + 1, dtype=np.int32)
     out = allocate_from_pool(size + PADDING)

@@ -139,7 +139,7 @@ def _read_facts(job: Job, name: str) -> Facts:
 def _cleaned(
     cleaner: Cleaner, decoder: Decoder, window: Window, told: Cleaning, segment: Segment
 ) -> Remains:
-    data, judged = clean_window(
+    written, judged = clean_window(
         cleaner,
         decoder,
         window.region,
@@ -147,7 +147,7 @@ def _cleaned(
         read_markers(window.region, window.batches),
         keeps_legacy_tombstones=segment.log.modified_ns // 1_000_000 > told.legacy_horizon,
     )
-    region, batches = scanned(data, window.region.path)
+    region, batches = scanned(written.data, window.region.path)
     return Remains(
         region,
         batches,

@@ -18,7 +18,7 @@ from ottla.batch.attributes import Bools, add_sequence, has_delete_horizon, is_c
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import Remains, rebuild
-from ottla.batch.records import Reused, decode_groups, take_records
+from ottla.batch.records import Reused, decode_groups
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.sentinels import NO_SEQUENCE, NO_TIMESTAMP
 from ottla.jobs.logs import Bounds, Log
@@ -176,7 +176,8 @@ def _write(
     again = rebuild(
         Remains(
             _trim(remains, bounds),
-            take_records(records, kept),
+            records,
+            kept,
             np.concatenate([[0], ends]).astype(np.int64),
             horizon,
         )

@@ -243,7 +243,7 @@ def sound_windows(file: File, part: Slice, max_batch_bytes: int) -> Iterator[Win
         raise CorruptLogError(Violation(Rule.SLICE_COMPLETE, detail, file.path, reached))
 
 
-def scanned(data: bytes, path: str) -> tuple[Region, Batches]:
+def scanned(data: bytes | memoryview, path: str) -> tuple[Region, Batches]:
     """Encoded batches as a region with their table."""
     held = padded(data)
     table = allocate_batches(len(data) // _SMALLEST_BATCH)

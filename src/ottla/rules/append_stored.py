@@ -12,6 +12,7 @@ from ottla.batch.memory import allocate_from_pool
 from ottla.batch.rebuild import encode_under
 from ottla.format.attributes import LOG_APPEND_TIME, TRANSACTIONAL, TimestampType
 from ottla.format.sentinels import NO_OFFSET, NO_TIMESTAMP
+from ottla.kernels.records_v2_write import EVERY_ROW
 from ottla.kernels.stamping import stamp_timestamps
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import PADDING, Bytes, Region
@@ -68,7 +69,7 @@ def encode_anew(
     table.base_timestamp[:] = records.timestamp[bounds[:-1]]
     deltas = np.arange(bounds[-1]) - np.repeat(bounds[:-1], rows)
     level = policy.compression_level
-    return encode_under(table, records._replace(offset=deltas), bounds, level)
+    return encode_under(table, records._replace(offset=deltas), EVERY_ROW, bounds, level)
 
 
 def time_index_entries(

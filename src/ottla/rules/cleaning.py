@@ -19,7 +19,6 @@ from ottla.batch.records import (
     Reused,
     decode_groups,
     decode_whole,
-    take_records,
     unpack_bits,
 )
 from ottla.errors import CorruptLogError
@@ -30,7 +29,7 @@ from ottla.kernels.append import mark_other_magic
 from ottla.kernels.compaction import assemble
 from ottla.kernels.producers import Markers
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
-from ottla.region import PADDING, Region, padded
+from ottla.region import PADDING, Bytes, Region, padded
 from ottla.rules.compaction import Cleaner, Judged, KeyOffsets, Outcome, learn
 from ottla.rules.transactions import Entries
 
@@ -40,8 +39,13 @@ _ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS | gather.CONTROL
 class Cleaned(NamedTuple):
     """What stays of a window, and how it was judged."""
 
-    data: bytes
+    written: Bytes
     judged: Judged
+
+    @property
+    def data(self) -> bytes:
+        """What stays, as bytes."""
+        return self.written.tobytes()
 
 
 def make_decoder(
@@ -113,7 +117,7 @@ def _join(cleaned: Sequence[Cleaned]) -> Cleaned:
         sum(without_key),
         sum(tombstones),
     )
-    return Cleaned(b"".join(each.data for each in cleaned), judged)
+    return Cleaned(np.concatenate([each.written for each in cleaned]), judged)
 
 
 def _rebuild_mixed(region: Region, batches: Batches, judged: Judged, max_batch_bytes: int) -> None:
@@ -134,7 +138,7 @@ def _rebuild_mixed(region: Region, batches: Batches, judged: Judged, max_batch_b
 
 def _write(
     region: Region, batches: Batches, records: RecordBuffers, rows: Int64s, judged: Judged
-) -> bytes:
+) -> Bytes:
     """The batches that stay, in order; all that are rebuilt are rebuilt at once."""
     outcome = judged.outcome
     rebuilt = _rebuild(batches, records, rows, judged)
@@ -142,7 +146,7 @@ def _write(
         rebuild_empty(batches, row) for row in np.flatnonzero(outcome == Outcome.EMPTIED).tolist()
     ]
     if not emptied and not (outcome == Outcome.COPIED).any():
-        return rebuilt.data.tobytes()
+        return rebuilt.data
     made = np.concatenate([rebuilt.data, padded(b"".join(emptied))])
     starts = batches.position - region.position
     sizes = np.where(outcome == Outcome.DROPPED, 0, batches.size)
@@ -155,16 +159,17 @@ def _write(
     out = allocate_from_pool(total + PADDING)
     from_made = (outcome == Outcome.REBUILT) | (outcome == Outcome.EMPTIED)
     assemble(region.data, made, from_made, starts, sizes, out)
-    return out[:total].tobytes()
+    return out[:total]
 
 
 def _rebuild(batches: Batches, records: RecordBuffers, rows: Int64s, judged: Judged) -> Encoded:
-    chosen = judged.outcome == Outcome.REBUILT
-    kept = np.flatnonzero(judged.keep & np.repeat(chosen, rows))
+    rebuilt = judged.outcome == Outcome.REBUILT
+    keep = judged.keep if rebuilt.all() else judged.keep & np.repeat(rebuilt, rows)
     remains = Remains(
-        take_batches(batches, chosen),
-        take_records(records, kept),
-        np.concatenate([[0], np.cumsum(judged.kept[chosen])]),
-        judged.delete_horizon[chosen],
+        take_batches(batches, rebuilt),
+        records,
+        np.flatnonzero(keep),
+        np.concatenate([[0], np.cumsum(judged.kept[rebuilt])]),
+        judged.delete_horizon[rebuilt],
     )
     return rebuild(remains)

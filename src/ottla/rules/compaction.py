@@ -10,13 +10,20 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, has_delete_horizon, is_control
+from ottla.batch.attributes import Bools, is_control
 from ottla.errors import UnsupportedError
 from ottla.format.layout import TRANSACTION_INDEX_ENTRY
-from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID, NO_TIMESTAMP
+from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
 from ottla.kernels import compaction as kernels
-from ottla.kernels.compaction import Aborted, CleanedTransactions, KeyMap, Words
+from ottla.kernels import retention
+from ottla.kernels.compaction import (
+    Aborted,
+    CleanedTransactions,
+    KeyMap,
+    Words,
+)
 from ottla.kernels.producers import WINDOW, Markers, fill_slots
+from ottla.kernels.retention import RoundNumbers, Verdicts, judge_window
 from ottla.kernels.status import KEYS_FULL, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.rules.producer import ProducerState, slots_for
@@ -30,10 +37,10 @@ _FIRST_KEYS: Final = 1 << 12
 class Outcome(IntEnum):
     """What is written for a batch."""
 
-    DROPPED = 0
-    COPIED = 1  # byte for byte
-    REBUILT = 2  # with fewer records, or with a delete horizon
-    EMPTIED = 3  # its header alone
+    DROPPED = retention.DROPPED
+    COPIED = retention.COPIED
+    REBUILT = retention.REBUILT
+    EMPTIED = retention.EMPTIED
 
 
 class KeyOffsets:
@@ -114,7 +121,9 @@ def learn(
     Aborted and control batches are passed over (Cleaner.buildOffsetMapForSegment).
     """
     skipped = aborted_mask(batches, aborted) | is_control(batches)
-    wanted = has_key & ~np.repeat(skipped, rows) & (records.offset >= first_dirty_offset)
+    wanted = has_key & (records.offset >= first_dirty_offset)
+    if skipped.any():
+        wanted &= ~np.repeat(skipped, rows)
     offsets.put(records, wanted)
     dirty = batches.last_offset[batches.last_offset >= first_dirty_offset]
     if dirty.size:
@@ -272,44 +281,19 @@ class Cleaner:
     ) -> Judged:
         """Judge a window; rows[b] records of batch b are in `records`."""
         discardable = self.transactions.judge(batches, markers)
-        control, horizon = is_control(batches), has_delete_horizon(batches)
-        # A marker goes in the second round after its transaction is gone (KIP-534).
-        expired = horizon & (batches.base_timestamp <= self.round.now)
-        discarded = discardable & (~control | expired)
-        keeps_tombstones = np.where(
-            batches.magic >= 2,
-            ~horizon | (self.round.now < batches.base_timestamp),
-            keeps_legacy_tombstones,
-        )
-        keep = np.zeros(records.offset.size, dtype=np.bool_)
-        kept = np.zeros(rows.size, dtype=np.int64)
-        tombstones = np.zeros(rows.size, dtype=np.int64)
-        without_key = kernels.judge_records(
-            records,
-            self.offsets.is_newest(records),
-            np.repeat(np.arange(rows.size), rows),
-            discarded,
-            control,
-            keeps_tombstones,
-            self.offsets.latest_offset,
-            keep,
-            kept,
-            tombstones,
-        )
         stays_empty = self._stays_empty(batches)
-        delays = (batches.magic >= 2) & ~horizon & ((tombstones > 0) | (discardable & control))
-        self._refuse_legacy(batches, stays_empty & (kept == 0))
-        outcome = np.where(
-            kept > 0,
-            np.where((kept == rows) & ~delays, Outcome.COPIED, Outcome.REBUILT),
-            np.where(stays_empty, Outcome.EMPTIED, Outcome.DROPPED),
+        keep = np.empty(records.offset.size, dtype=np.bool_)
+        found = Verdicts(keep, *np.empty((4, rows.size), dtype=np.int64))
+        now, latest = self.round.now, self.offsets.latest_offset
+        horizon = now + self.round.delete_retention_ms
+        numbers = RoundNumbers(now, horizon, latest, keeps_legacy_tombstones)
+        is_newest = self.offsets.is_newest(records)
+        without_key = judge_window(
+            batches, discardable, stays_empty, rows, records, is_newest, numbers, found
         )
-        new_horizon = np.where(
-            delays,
-            self.round.now + self.round.delete_retention_ms,
-            np.where(horizon, batches.base_timestamp, NO_TIMESTAMP),
-        )
-        return Judged(outcome, new_horizon, keep, kept, without_key, int(tombstones.sum()))
+        _, outcome, delete_horizon, kept, tombstones = found
+        self._refuse_legacy(batches, outcome == Outcome.EMPTIED)
+        return Judged(outcome, delete_horizon, keep, kept, without_key, int(tombstones.sum()))
 
     def _refuse_legacy(self, batches: Batches, emptied: Bools) -> None:
         """Kafka's cleaner dies here too (MemoryRecords.filterTo)."""
@@ -323,15 +307,15 @@ class Cleaner:
     def _stays_empty(self, batches: Batches) -> Bools:
         """Batches that hold a producer's last sequence or epoch, and the last one of the round."""
         known = self.producers
+        ends_round: Bools = batches.last_offset + 1 == self.round.upper_bound
+        if not known.producer_id.size:
+            return ends_round
         at = np.searchsorted(known.producer_id, batches.producer_id)
         found = np.zeros(at.size, dtype=np.bool_)
         inside = at < known.producer_id.size
         found[inside] = known.producer_id[at[inside]] == batches.producer_id[inside]
         found &= batches.producer_id > NO_PRODUCER_ID
         at[~found] = 0
-        ends_round: Bools = batches.last_offset + 1 == self.round.upper_bound
-        if not known.producer_id.size:
-            return ends_round
         last = known.last_data_offset[at]
         is_last: Bools = np.where(
             last >= 0,
