@@ -58,7 +58,6 @@ REBATCHED = Conversion(codec=Codec.LZ4, batch_bytes=3 << 20)
 OLDER = Conversion(magic=1, codec=Codec.LZ4, allowed=frozenset(Loss))
 JOBS = {
     "compact": compact,
-    "recompress": convert_with(Conversion(codec=Codec.LZ4)),
     "uncompress": convert_with(Conversion(codec=Codec.NONE)),
     "rebatch": convert_with(REBATCHED),
     "older": convert_with(OLDER),
