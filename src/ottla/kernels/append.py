@@ -203,8 +203,7 @@ def judge_record(
 
 @kernel
 def judge_records(
-    magics: Int64s,
-    attributes: Int64s,
+    batches: Batches,
     headers: Headers,
     rows: Int64s,
     offsets: Int64s,
@@ -231,12 +230,13 @@ def judge_records(
             timestamp = timestamps[np.uint64(at)]
             oldest = min(oldest, timestamp)
             newest = max(newest, timestamp)
-        claims_time = magics[row] > 0 and attributes[row] & LOG_APPEND_TIME != 0
+        magic = batches.magic[row]
+        claims_time = magic > 0 and batches.attributes[row] & LOG_APPEND_TIME != 0
         # Nearly always the oldest and the newest record speak for all of them.
         near = min(now, oldest) >= 0 and now - oldest <= before and newest - now <= after
         timely = near if is_create_topic else not claims_time
         seen.refused[row] = 0
-        if needs_keys or not timely or magics[row] < 2:
+        if needs_keys or not timely or magic < 2:
             for at in range(first, stop):
                 if verdicts[at] == 0:
                     verdicts[at] = judge_record(
@@ -259,6 +259,39 @@ def judge_records(
         else:
             seen.fate[row] = KEPT if headers.in_place[row] else MADE
         first = stop
+
+
+@kernel
+def judge_appends(
+    batches: Batches,
+    origin: int,
+    limits: Limits,
+    rows: Int64s,
+    offsets: Int64s,
+    timestamps: Int64s,
+    key_valid: Bytes,
+    needs_keys: bool,
+    is_create_topic: bool,
+    times: tuple[int, int, int],
+    verdicts: Bytes,
+    headers: Headers,
+    seen: Seen,
+) -> None:
+    """Headers and records in one call: each costs as much as the work for a window."""
+    judge_headers(batches, origin, limits, headers)
+    judge_records(
+        batches,
+        headers,
+        rows,
+        offsets,
+        timestamps,
+        key_valid,
+        needs_keys,
+        is_create_topic,
+        times,
+        verdicts,
+        seen,
+    )
 
 
 @kernel

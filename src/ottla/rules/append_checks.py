@@ -101,16 +101,24 @@ def check_request(
 
 def judge_headers(batches: Batches, origin: Origin, policy: AppendPolicy) -> Headers:
     """What is wrong with batches by their headers, and what becomes of their bytes."""
-    count = batches.position.size
+    headers = allocate_headers(batches.position.size)
+    # Numba takes ten times as long to recognise an enum as to do the work.
+    kernels.judge_headers(batches, int(origin), limits_of(policy), headers)
+    return headers
+
+
+def allocate_headers(count: int) -> Headers:
+    """Room for what headers say."""
     flags = np.empty((2, count), dtype=np.bool_)
-    headers = Headers(np.empty(count, dtype=np.int64), flags[0], flags[1])
+    return Headers(np.empty(count, dtype=np.int64), flags[0], flags[1])
+
+
+def limits_of(policy: AppendPolicy) -> Limits:
+    """The settings that headers are judged by."""
     codec = -1 if policy.compression_type is None else int(policy.compression_type)
-    limits = Limits(
+    return Limits(
         policy.magic, codec, policy.leader_epoch, policy.max_message_bytes, policy.segment_bytes
     )
-    # Numba takes ten times as long to recognise an enum as to do the work.
-    kernels.judge_headers(batches, int(origin), limits, headers)
-    return headers
 
 
 def check_set(

@@ -22,8 +22,8 @@ from ottla.kernels.append import KEPT, MADE, Headers, Seen, assign_offsets
 from ottla.kernels.tables import Batches, Int64s, take_batches
 from ottla.region import PADDING, Bytes, Region, padded
 from ottla.rules.append import Accepted, Refused, append
-from ottla.rules.append_checks import ASSIGNS_OFFSETS, CURRENT_MAGIC, AppendPolicy, judge_headers
-from ottla.rules.append_records import EVERYTHING, Decoders, judge, wanted_in_place
+from ottla.rules.append_checks import ASSIGNS_OFFSETS, CURRENT_MAGIC, AppendPolicy
+from ottla.rules.append_records import EVERYTHING, Decoders, judge_appends, wanted_in_place
 from ottla.rules.append_stored import (
     encode_anew,
     is_append_time,
@@ -205,12 +205,10 @@ def _store(region: Region, batches: Batches, appends: Appends) -> Iterator[tuple
     for span, decoded in decode_groups(_decoder(batches, appends), region, batches):
         whole = decoded.rows.size == batches.position.size
         group = batches if whole else take_batches(batches, span)
-        headers = judge_headers(group, appends.origin, policy)
-        verdicts = np.zeros(decoded.records.offset.size, dtype=np.uint8)
-        seen = judge(group, headers, decoded, now, policy, verdicts)
+        headers, seen = judge_appends(group, decoded, now, appends.origin, policy)
         kept = _keep(region, group, headers, decoded.rows, seen, appends)
         made = _make(group, decoded, seen, appends)
-        yield from _in_order(span.start, [*kept, *made])
+        yield from _in_order(span.start, kept + made)
 
 
 def _decoder(batches: Batches, appends: Appends) -> Decoder:
@@ -228,28 +226,29 @@ def _keep(
     counts: Int64s,
     seen: Seen,
     appends: Appends,
-) -> Iterator[_Part]:
-    """Batches whose bytes stay."""
+) -> list[_Part]:
+    """Batches whose bytes stay, if any."""
     rows = np.flatnonzero(seen.fate == KEPT)
     if not rows.size:
-        return
+        return []
     batches, newest = take_batches(group, rows), seen.newest[rows]
     batches.position[:] -= region.position
     stamp_times(region.data, batches, newest, appends.now, appends.policy)
     compressed = headers.compressed[rows]
-    yield rows, _Stored(region.data, batches, counts[rows], newest, compressed, was_encoded=False)
+    part = _Stored(region.data, batches, counts[rows], newest, compressed, was_encoded=False)
+    return [(rows, part)]
 
 
-def _make(group: Batches, decoded: Decoded, seen: Seen, appends: Appends) -> Iterator[_Part]:
+def _make(group: Batches, decoded: Decoded, seen: Seen, appends: Appends) -> list[_Part]:
     """Batches that are encoded anew; none of them if one can not be: `append` says which."""
     now, policy = appends.now, appends.policy
     target = policy.compression_type
     if target is None:  # a producer's own codec never needs new bytes
-        return
+        return []
     chosen = seen.fate == MADE
     rows = np.flatnonzero(chosen)
     if not rows.size:
-        return
+        return []
     records, counts = decoded.records, decoded.rows[rows]
     if not chosen.all():
         records = take_records(records, np.flatnonzero(np.repeat(chosen, decoded.rows)))
@@ -257,14 +256,15 @@ def _make(group: Batches, decoded: Decoded, seen: Seen, appends: Appends) -> Ite
     try:
         data, batches = encode_anew(table, counts, records, int(target), now, policy)
     except CorruptLogError:
-        return
+        return []
     fits = np.flatnonzero(batches.size <= min(policy.max_message_bytes, policy.segment_bytes))
     if not fits.size:
-        return
+        return []
     batches, newest = take_batches(batches, fits), seen.newest[rows[fits]]
     # Only of bytes that stay the codec matters to the time index.
     compressed = np.zeros(fits.size, dtype=np.bool_)
-    yield rows[fits], _Stored(data, batches, counts[fits], newest, compressed, was_encoded=True)
+    part = _Stored(data, batches, counts[fits], newest, compressed, was_encoded=True)
+    return [(rows[fits], part)]
 
 
 def _in_order(origin: int, parts: list[_Part]) -> Iterator[tuple[int, _Stored]]:

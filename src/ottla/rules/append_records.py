@@ -16,9 +16,12 @@ from ottla.region import Bytes, Region
 from ottla.rules.append_checks import (
     CURRENT_MAGIC,
     AppendPolicy,
+    allocate_headers,
     check_batch,
+    limits_of,
     violation,
 )
+from ottla.rules.producer import Origin
 
 EVERYTHING = gather.CONTROL | gather.KEYS | gather.VALUES | gather.HEADERS
 
@@ -56,7 +59,7 @@ def validate(
     verdicts = np.zeros(records.offset.size, dtype=np.uint8)
     if batches.magic[0] < CURRENT_MAGIC:
         kernels.mark_other_magic(decoder.arena.data, batches, decoder.payloads, verdicts)
-    seen = judge(batches, headers, decoded, now, policy, verdicts)
+    seen = _judge_records(batches, headers, decoded, now, policy, verdicts)
     broken = {each.row: each.violation for each in reversed(decoder.broken)}
     for row in range(batches.position.size):
         for found in check_batch(region, batches, row, headers.flaws, policy.magic):
@@ -69,7 +72,7 @@ def validate(
     return decoded, seen, ()
 
 
-def judge(
+def _judge_records(
     batches: Batches,
     headers: Headers,
     decoded: Decoded,
@@ -79,12 +82,9 @@ def judge(
 ) -> Seen:
     """Say what is wrong with each record, and what was seen of each batch."""
     records, rows = decoded
-    newest, refused = np.empty((2, rows.size), dtype=np.int64)
-    sequential = np.empty(rows.size, dtype=np.bool_)
-    seen = Seen(newest, sequential, refused, np.empty(rows.size, dtype=np.uint8))
+    seen = _allocate_seen(rows.size)
     kernels.judge_records(
-        batches.magic,
-        batches.attributes,
+        batches,
         headers,
         rows,
         records.offset,
@@ -97,6 +97,36 @@ def judge(
         seen,
     )
     return seen
+
+
+def judge_appends(
+    batches: Batches, decoded: Decoded, now: int, origin: Origin, policy: AppendPolicy
+) -> tuple[Headers, Seen]:
+    """What headers and records of batches of magic 2 say, each an append of its own."""
+    records, rows = decoded
+    headers, seen = allocate_headers(rows.size), _allocate_seen(rows.size)
+    kernels.judge_appends(
+        batches,
+        int(origin),
+        limits_of(policy),
+        rows,
+        records.offset,
+        records.timestamp,
+        records.key_valid,
+        policy.is_compacted,
+        policy.timestamp_type == TimestampType.CREATE_TIME,
+        (now, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms),
+        np.zeros(records.offset.size, dtype=np.uint8),
+        headers,
+        seen,
+    )
+    return headers, seen
+
+
+def _allocate_seen(count: int) -> Seen:
+    newest, refused = np.empty((2, count), dtype=np.int64)
+    sequential = np.empty(count, dtype=np.bool_)
+    return Seen(newest, sequential, refused, np.empty(count, dtype=np.uint8))
 
 
 def _name(
