@@ -101,32 +101,34 @@ def append_each(
     """
     at = 0
     for first, stored in _store(region, batches, appends):
-        yield from _one_by_one(end, region, batches, range(at, first), appends)
+        for row in range(at, first):
+            yield _append_alone(end, region, batches, row, appends)
         for run in _runs(stored):
             yield from _take(end, run, appends)
         at = first + stored.rows.size
-    yield from _one_by_one(end, region, batches, range(at, batches.position.size), appends)
+    for row in range(at, batches.position.size):
+        yield _append_alone(end, region, batches, row, appends)
 
 
-def _one_by_one(
-    end: LogEnd, region: Region, batches: Batches, rows: range, appends: Appends
-) -> Iterator[Accepted | Refused | Refusal | Duplicate]:
-    for row in rows:
-        done = append(
-            *_alone(region, batches, row),
-            next_offset=end.next_offset,
-            now=appends.now,
-            origin=appends.origin,
-            policy=appends.policy,
-            decoders=appends.alone,
-        )
-        if isinstance(done, Refused):
-            yield done
-            continue
-        stopped = _judge_producers(end, padded(done.data.tobytes()), done.batches, appends)
-        if stopped is None:
-            end.next_offset = done.last_offset + 1
-        yield done if stopped is None else stopped
+def _append_alone(
+    end: LogEnd, region: Region, batches: Batches, row: int, appends: Appends
+) -> Accepted | Refused | Refusal | Duplicate:
+    """One batch through `append`, and its producer."""
+    done = append(
+        *_alone(region, batches, row),
+        next_offset=end.next_offset,
+        now=appends.now,
+        origin=appends.origin,
+        policy=appends.policy,
+        decoders=appends.alone,
+    )
+    if isinstance(done, Refused):
+        return done
+    stopped = _judge_producers(end, padded(done.data.tobytes()), done.batches, appends)
+    if stopped is not None:
+        return stopped
+    end.next_offset = done.last_offset + 1
+    return done
 
 
 def _alone(region: Region, batches: Batches, row: int) -> tuple[Region, Batches]:
@@ -141,7 +143,7 @@ def _judge_producers(
     end: LogEnd, data: Bytes, batches: Batches, appends: Appends
 ) -> Refusal | Duplicate | None:
     """Tell the producers of batches with their offsets; at which one that stopped, and why."""
-    if not (batches.producer_id > NO_PRODUCER_ID).any():
+    if np.count_nonzero(batches.producer_id > NO_PRODUCER_ID) == 0:
         return None
     markers = no_markers(batches.position.size)
     if is_control(batches).any():
@@ -166,13 +168,11 @@ def _slice(stored: _Stored, rows: slice) -> _Stored:
     return _Stored(data, part, counts[rows], newest[rows], compressed[rows], was_encoded)
 
 
-def _runs(stored: _Stored) -> Iterator[_Stored]:
+def _runs(stored: _Stored) -> list[_Stored]:
     count = stored.rows.size
     if count <= _RUN:
-        yield stored
-        return
-    for first in range(0, count, _RUN):
-        yield _slice(stored, slice(first, first + _RUN))
+        return [stored]
+    return [_slice(stored, slice(first, first + _RUN)) for first in range(0, count, _RUN)]
 
 
 def _take(end: LogEnd, stored: _Stored, appends: Appends) -> Iterator[Taken | Refusal | Duplicate]:
@@ -199,8 +199,8 @@ _Part = tuple[Int64s, _Stored]  # which batches of a group, and what is stored o
 def _store(region: Region, batches: Batches, appends: Appends) -> Iterator[tuple[int, _Stored]]:
     """What is stored of batches in which nothing is wrong: neighbours, and the first one's row."""
     now, policy = appends.now, appends.policy
-    is_modern = policy.magic == CURRENT_MAGIC and (batches.magic == CURRENT_MAGIC).all()
-    if appends.origin not in ASSIGNS_OFFSETS or not is_modern:
+    has_old = policy.magic != CURRENT_MAGIC or np.count_nonzero(batches.magic != CURRENT_MAGIC)
+    if appends.origin not in ASSIGNS_OFFSETS or has_old:
         return
     for span, decoded in decode_groups(_decoder(batches, appends), region, batches):
         whole = decoded.rows.size == batches.position.size
@@ -228,7 +228,7 @@ def _keep(
     appends: Appends,
 ) -> list[_Part]:
     """Batches whose bytes stay, if any."""
-    rows = np.flatnonzero(seen.fate == KEPT)
+    (rows,) = np.nonzero(seen.fate == KEPT)
     if not rows.size:
         return []
     batches, newest = take_batches(group, rows), seen.newest[rows]
