@@ -25,6 +25,7 @@ from ottla.rules.producer import (
 )
 
 NONE = 0
+UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER_OR_FOLLOWER = 6
 # org.apache.kafka.common.protocol.Errors
 ERROR_CODES = {
@@ -114,11 +115,11 @@ def test_idempotent_histories_meet_the_same_fate(broker: Broker, seed: int) -> N
 
 
 def send_when_led(client: RawClient, topic: str, data: bytes) -> Answer:
-    """A topic is known a moment before its leader is."""
+    """The controller knows a topic a moment before the broker does, and that before its leader."""
     deadline = time.monotonic() + 30
     while True:
         answer = client.produce(topic, data)
-        if answer.error_code != NOT_LEADER_OR_FOLLOWER:
+        if answer.error_code not in (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER):
             return answer
         assert time.monotonic() < deadline
         time.sleep(0.05)
