@@ -13,7 +13,14 @@ from broker import Broker
 from clients import create_topic
 from raw_client import Answer, RawClient
 from tally import compared
-from test_append_rules import ERROR_CODES, NONE, NOT_LEADER_OR_FOLLOWER, judged, scanned
+from test_append_rules import (
+    ERROR_CODES,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    judged,
+    scanned,
+)
 from test_append_verdicts import wait_for
 
 import naive
@@ -39,6 +46,7 @@ NOT_ENOUGH_REPLICAS = 19  # what old clients are told for "ask again"
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING = 47, 48, 49
 CONCURRENT_TRANSACTIONS = 51
 AGAIN = (
+    UNKNOWN_TOPIC_OR_PARTITION,
     NOT_LEADER_OR_FOLLOWER,
     COORDINATOR_LOAD_IN_PROGRESS,
     NOT_ENOUGH_REPLICAS,
