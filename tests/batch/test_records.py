@@ -97,6 +97,29 @@ def test_groups_together_hold_every_record_beside_its_batch(allocate: Any, most:
     assert len(errors) == 1
 
 
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        pytest.param(batch_of(b"", count=0, base_offset=0), id="empty"),
+        pytest.param(batch([Row(0, 0, b"k", b"v")])[:-1] + b"?", id="broken"),
+        pytest.param(b"", id="no batch"),
+    ],
+)
+def test_a_window_without_records_leaves_nothing_to_the_next(nothing: bytes) -> None:
+    """Memory that one decoder uses again must not be held by it from the window before."""
+    decoder = Decoder(ALL, allocate=Reused())
+    data = b"".join(batch(rows_from(n, 1000, 4000)) for n in range(0, 4000, 1000))
+    for window in (nothing, data, nothing, data):
+        region, batches, _ = tables(window)
+        compute_crcs(region.data, 0, batches)
+        found = [
+            row for _, group in decode_groups(decoder, region, batches) for row in described(group)
+        ]
+        expected = [line for line in naive.decode(window) if line["type"] == "record"]
+        assert [row[0] for row in found] == [line["offset"] for line in expected]
+        assert [row[3] for row in found] == [line["value"] for line in expected]
+
+
 def test_a_group_ends_with_the_batch_that_fills_it() -> None:
     data = b"".join(batch([Row(n, 0, None, bytes(MIB))], codec=4) for n in range(100))
     region, batches, _ = tables(data)

@@ -237,19 +237,18 @@ class Decoder:
                     yield chunk
 
     def flush(self) -> Chunk | None:
-        """What is left, if anything; the next chunk gets buffers of its own."""
+        """What is left, if anything; the next chunk gets buffers of its own.
+
+        Also after nothing: whoever gives out memory again must know that none of it is held.
+        """
         cursor = self.cursor
         buffers, pieces = self.buffers, self.pieces
         count, header_count = int(cursor[gather.RECORDS]), int(cursor[gather.HEADER])
         ascii_only = not cursor[gather.NOT_ASCII]
-        self.pieces = []
-        if count == 0:
-            if cursor[gather.NEEDED]:
-                self.buffers = None
-            return None
-        assert buffers is not None
-        self.buffers = None
+        self.buffers, self.pieces = None, []
         cursor[gather.RECORDS : gather.NOT_ASCII + 1] = 0
+        if buffers is None or count == 0:
+            return None
         return Chunk(buffers, count, header_count, ascii_only, pieces)
 
     def _decompress(

@@ -57,6 +57,7 @@ def decode_groups(
     end is in `decoder.broken`.
     """
     reused = decoder.allocate if isinstance(decoder.allocate, Reused) else Reused()
+    decoder.flush()  # it may hold memory that is given out again now
     reused.taken = 0
     rows = np.zeros(batches.position.size, dtype=np.int64)
     held: list[RecordBuffers] = []
