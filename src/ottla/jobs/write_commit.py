@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -38,6 +39,7 @@ from ottla.options.write import WriteOptions
 from ottla.storage import delete_tree, exists, is_remote, join, list_names, local_path
 
 _SAVE: Final = "save-"
+_ONCE: Final = "once-"  # a save that nobody can ask for again
 _STREAM: Final = "stream-"
 _STREAM_NAME: Final = re.compile(rf"({_STREAM}[0-9a-f]+-)([0-9]+)")
 _MAX_NEW_PARTITIONS: Final = 10_000  # each gets files; a wrong number in a row must not fill OUT
@@ -59,8 +61,9 @@ def begin_writing(options: WriteOptions) -> Writing:
 
 def save_job(options: WriteOptions) -> Job:
     """The job of one save; only one that was given an id can be recognised when it comes again."""
-    name = uuid.uuid4().hex if options.write_id is None else _digest(options.write_id)
-    return Job(options.path, _SAVE + name, options.storage)
+    if options.write_id is None:
+        return Job(options.path, _ONCE + uuid.uuid4().hex, options.storage)
+    return Job(options.path, _SAVE + _digest(options.write_id), options.storage)
 
 
 def stream_job(options: WriteOptions, query: str, batch: int) -> Job:
@@ -111,9 +114,8 @@ def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]
         rows = [each.account for each in placed if each.account["topic"] is not None]
         commit(job, [file for each in placed for file in each.files], rows)
         publish(job)
-        if writing.options.write_id is None and job.name.startswith(_SAVE):
-            delete_tree(job.folder, job.storage)  # nobody can ask for it again
-        _forget_older_batches(job)
+        with suppress(OSError):  # the rows are there, whatever becomes of old journals
+            _forget_older(job)
         return rows
 
 
@@ -128,7 +130,7 @@ def _finish_committed(out: str, options: WriteOptions) -> None:
     """Publish what dead drivers committed: under the lock of OUT no living one publishes a save,
     though workers may still hold its job.
     """
-    publish_committed(out, options.storage, guarded=(_SAVE, _STREAM))
+    publish_committed(out, options.storage, guarded=(_SAVE, _ONCE, _STREAM))
 
 
 def _forget_published(out: str, options: WriteOptions) -> None:
@@ -140,11 +142,18 @@ def _forget_published(out: str, options: WriteOptions) -> None:
     _finish_committed(out, options)
 
 
-def _forget_older_batches(job: Job) -> None:
-    """Only the last batch of a query can come again."""
-    for name, batch in _batches_of_query(job).items():
-        if batch < _batch(job.name):
-            delete_tree(Job(job.out, name, job.storage).folder, job.storage)
+def _forget_older(job: Job) -> None:
+    """Only the last batch of a query can come again, and of other saves only those with an id.
+
+    The job's own journal stays: it holds the account, and tells late attempts of its tasks that
+    they are not needed.
+    """
+    older = [name for name, batch in _batches_of_query(job).items() if batch < _batch(job.name)]
+    if job.name.startswith(_ONCE):
+        names = committed_journals(job.out, job.storage)
+        older = [name for name in names if name.startswith(_ONCE) and name != job.name]
+    for name in older:
+        delete_tree(Job(job.out, name, job.storage).folder, job.storage)
 
 
 def _existing(out: str, options: WriteOptions) -> dict[str, int]:
