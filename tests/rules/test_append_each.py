@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import builders
 from builders import Row
-from ottla.format.attributes import Codec, TimestampType
+from ottla.format.attributes import TRANSACTIONAL, Codec, TimestampType
 from ottla.kernels.crc import compute_crcs
 from ottla.kernels.tables import Batches, take_batches
 from ottla.region import Region, padded
@@ -192,6 +192,17 @@ def test_appends_together_are_appends_one_after_another(
 ) -> None:
     _, together, apart = both(parts, origin, policy)
     assert together == apart
+
+
+@pytest.mark.parametrize("base", [-1, 0, 5])
+def test_whatever_base_offset_a_coordinator_sends_the_log_has_its_own(base: int) -> None:
+    rows = [Row(0, NOW, b"k"), Row(1, NOW)]
+    data = bytearray(builders.batch(rows, attributes=TRANSACTIONAL, producer=(7, 1, 0)))
+    data[:8] = base.to_bytes(8, "big", signed=True)  # it lies outside the CRC
+    (taken,), together, apart = both([bytes(data)], Origin.COORDINATOR, AppendPolicy())
+    assert together == apart
+    assert isinstance(taken, Taken)
+    assert (taken.one(0).first_offset, taken.one(0).last_offset) == (1000, 1001)
 
 
 @settings(max_examples=200)

@@ -184,7 +184,7 @@ def _clean(
         markers = read_markers(window.region, window.batches)
         cleaned = clean_window(cleaner, decoder, window.region, window.batches, markers)
         read += int(window.batches.size.sum())
-        stays += len(cleaned.data)
+        stays += cleaned.written.size
     return part.size - read + stays
 
 

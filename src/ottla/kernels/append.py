@@ -308,7 +308,7 @@ def assign_offsets(
         last += rows[row]
         stored = last - batches.last_offset_delta[row]
         write_i64(data, at, stored)
-        if batches.base_offset[row] != NO_OFFSET:
+        if batches.magic[row] == 2 or batches.base_offset[row] != NO_OFFSET:
             batches.base_offset[row] = stored
         batches.last_offset[row] = last
         if batches.magic[row] == 2:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ottla.batch.encode import Encoded, encode_batches
-from ottla.batch.new_batch import NewBatch
+from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.attributes import Codec
 from ottla.format.sentinels import NO_OFFSET, NO_TIMESTAMP
@@ -18,7 +18,6 @@ from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import Bytes, Region
 from ottla.rules.append_checks import (
     ASSIGNS_OFFSETS,
-    CURRENT_MAGIC,
     AppendPolicy,
     check_batch_counts,
     check_encodable,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ottla.batch.attributes import Bools, codec_ids, is_transactional
-from ottla.batch.new_batch import INT64_MAX
+from ottla.batch.new_batch import CURRENT_MAGIC, INT64_MAX
 from ottla.errors import OptionError, Rule, Violation
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import (
@@ -26,7 +26,6 @@ from ottla.kernels.tables import Batches, Int64s
 from ottla.region import Region
 from ottla.rules.producer import Origin
 
-CURRENT_MAGIC = 2
 ZSTD_PRODUCE_VERSION = 7  # ProduceRequest.validateRecords: older clients could not read it back
 ASSIGNS_OFFSETS = (Origin.CLIENT, Origin.COORDINATOR)  # the others bring theirs
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ottla.batch.attributes import Bools, codec_ids, is_control
 from ottla.batch.decode import Decoder
+from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.records import Decoded, decode_groups, take_records
 from ottla.errors import CorruptLogError
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
@@ -22,7 +23,7 @@ from ottla.kernels.append import KEPT, MADE, Headers, Seen, assign_offsets
 from ottla.kernels.tables import Batches, Int64s, take_batches
 from ottla.region import PADDING, Bytes, Region, padded
 from ottla.rules.append import Accepted, Refused, append
-from ottla.rules.append_checks import ASSIGNS_OFFSETS, CURRENT_MAGIC, AppendPolicy
+from ottla.rules.append_checks import ASSIGNS_OFFSETS, AppendPolicy
 from ottla.rules.append_records import EVERYTHING, Decoders, judge_appends, wanted_in_place
 from ottla.rules.append_stored import (
     encode_anew,

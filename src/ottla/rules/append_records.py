@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ottla.batch.decode import Decoder
+from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.records import Decoded, Reused, decode_whole
 from ottla.errors import Rule, Violation
 from ottla.format.attributes import TimestampType
@@ -14,7 +15,6 @@ from ottla.kernels.append import Headers, Seen
 from ottla.kernels.tables import Batches, Int64s
 from ottla.region import Bytes, Region
 from ottla.rules.append_checks import (
-    CURRENT_MAGIC,
     AppendPolicy,
     allocate_headers,
     check_batch,

@@ -9,6 +9,7 @@ import numpy as np
 from ottla.batch.attributes import Bools, is_transactional
 from ottla.batch.encode import Encoded
 from ottla.batch.memory import allocate_from_pool
+from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import encode_under
 from ottla.format.attributes import LOG_APPEND_TIME, TRANSACTIONAL, TimestampType
 from ottla.format.sentinels import NO_OFFSET, NO_TIMESTAMP
@@ -16,7 +17,7 @@ from ottla.kernels.records_v2_write import EVERY_ROW
 from ottla.kernels.stamping import stamp_timestamps
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import PADDING, Bytes, Region
-from ottla.rules.append_checks import CURRENT_MAGIC, AppendPolicy
+from ottla.rules.append_checks import AppendPolicy
 
 
 def copy(region: Region, batches: Batches) -> tuple[Bytes, Batches]:

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -55,7 +56,8 @@ def verify(
         rows = [json.loads(account) for (account,) in accounts]
         yield verdicts.where(col("account").isNull()).drop("account"), sorted(rows, key=_name)
     finally:
-        verdicts.unpersist()
+        with suppress(Py4JError):  # of a JVM that is gone; why it is gone says more
+            verdicts.unpersist()
 
 
 def _name(row: Row) -> tuple[str, int]:
