@@ -31,7 +31,8 @@ def test_a_fresh_clone_runs_the_demo_and_then_the_recipes(tmp_path: Path) -> Non
     assert "Traceback" not in shown
     left = {path.name for path in (clone / "demo-out").iterdir()}
     assert {"kafka-logs", "salvaged", "parquet", "report.html"} <= left
-    run(".venv/bin/python", "tests/test_documents.py", "README.md", folder=clone)
+    recipes = "python tests/test_documents.py README.md"
+    run("bash", "-c", f". .venv/bin/activate && {recipes}", folder=clone)
     assert (clone / "clicks.html").exists()
     assert (clone / "demo-out/salvaged-payments/payments-0").is_dir()
     assert (clone / "demo-out/zstd/clicks-0").is_dir()
