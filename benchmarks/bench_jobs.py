@@ -32,7 +32,7 @@ from ottla.storage import open_file
 
 HEADING = ("what", "Ottla", "against", "ratio", "target")
 PARTITIONS = 16
-VERIFIED = 32  # partitions, for a job that one core does at more than a gigabyte a second
+VERIFIED = 96  # partitions, for a job that one core does at more than a gigabyte a second
 CORES = 2
 MOST_ROUNDS = 3  # a turn takes up to half a minute
 WARM_UPS = 1
