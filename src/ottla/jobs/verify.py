@@ -63,6 +63,8 @@ VERDICT_SCHEMA: Final = pa.schema(
         pa.field("account", pa.string()),
     ]
 )
+SeenRow = tuple[int, int, int, int, int, bytes, bytes, int, float]
+_SEEN_BYTES: Final = 1 << 20  # in one Arrow batch, however small the tables of windows are
 _VERDICT_ROWS: Final = 4096
 _LAST_WINDOW: Final = 2**31 - 1  # comes after all that were read of its part
 
@@ -113,7 +115,27 @@ def plan_verify(partitions: Sequence[Partition], options: VerifyOptions) -> list
 
 
 def see_part(part: Part, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
-    """What a part of a segment says by itself; that it vanished is a finding like others."""
+    """What a part of a segment says by itself, many windows at a time."""
+    rows: list[SeenRow] = []
+    size = 0
+    for row in _see_part(part, options):
+        rows.append(row)
+        size += len(row[5])
+        if size >= _SEEN_BYTES:
+            yield _to_arrow(rows)
+            rows, size = [], 0
+    if rows:
+        yield _to_arrow(rows)
+
+
+def _to_arrow(rows: Sequence[SeenRow]) -> pa.RecordBatch:
+    columns = zip(zip(*rows, strict=True), SEEN_SCHEMA, strict=True)
+    arrays = [pa.array(cells, field.type) for cells, field in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=SEEN_SCHEMA)
+
+
+def _see_part(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
+    """That a file vanished is a finding like others."""
     try:
         yield from _see_file(part, options)
     except FileNotFoundError as error:
@@ -123,7 +145,7 @@ def see_part(part: Part, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
         yield _pack(part, _LAST_WINDOW, part.stop, seen, 0.0)
 
 
-def _see_file(part: Part, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
+def _see_file(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
     decoder = None if options.quick else Decoder(CONTROL, max_batch_bytes=options.max_batch_bytes)
     began = time.perf_counter()
     number, window, reached = 0, None, part.stop
@@ -157,9 +179,9 @@ def _windows(file: File, part: Part, max_batch_bytes: int) -> Iterator[Window]:
         yield from read_windows(file, start=at, max_batch_bytes=max_batch_bytes)
 
 
-def _pack(part: Part, number: int, reached: int, seen: Seen, seconds: float) -> pa.RecordBatch:
+def _pack(part: Part, number: int, reached: int, seen: Seen, seconds: float) -> SeenRow:
     table = np.stack([*seen.batches, *seen.markers])
-    row = (
+    return (
         part.log,
         part.segment,
         part.start,
@@ -170,8 +192,6 @@ def _pack(part: Part, number: int, reached: int, seen: Seen, seconds: float) -> 
         seen.records,
         seconds,
     )
-    arrays = [pa.array([cell], field.type) for cell, field in zip(row, SEEN_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=SEEN_SCHEMA)
 
 
 def _unpack(row: dict[str, Any]) -> Seen:
