@@ -64,7 +64,7 @@ VERDICT_SCHEMA: Final = pa.schema(
     ]
 )
 SeenRow = tuple[int, int, int, int, int, bytes, bytes, int, float]
-_SEEN_BYTES: Final = 1 << 20  # in one Arrow batch, however small the tables of windows are
+_SEEN_BYTES: Final = 1 << 20  # in one Arrow batch, however little the windows say
 _VERDICT_ROWS: Final = 4096
 _LAST_WINDOW: Final = 2**31 - 1  # comes after all that were read of its part
 
@@ -92,7 +92,7 @@ class VerifyOptions:
     """`quick` looks at headers and CRCs only."""
 
     quick: bool = False
-    split_bytes: int = 512 << 20  # less is checked sooner than Spark can start a task for it
+    split_bytes: int = 512 << 20  # 64 MiB were checked sooner than Spark started a task for them
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     storage: StorageOptions = DEFAULT_OPTIONS
 
@@ -120,7 +120,7 @@ def see_part(part: Part, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
     size = 0
     for row in _see_part(part, options):
         rows.append(row)
-        size += len(row[5])
+        size += len(row[5]) + len(row[6])  # of broken windows violations are all there is
         if size >= _SEEN_BYTES:
             yield _to_arrow(rows)
             rows, size = [], 0
