@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from builders import Row, batch
 from jobs.topics import write_topic
 from ottla.errors import Rule, Violation
 from ottla.jobs.verify import VerifyOptions, judge_partitions, plan_verify, see_part
@@ -51,6 +52,18 @@ def damage(log: Path, chance: random.Random) -> None:
     else:
         del data[at:]
     log.write_bytes(data)
+
+
+def test_a_part_that_is_broken_from_end_to_end_is_told_in_pieces(tmp_path: Path) -> None:
+    """Its violations alone are more than an Arrow batch shall hold."""
+    broken = bytearray(batch([Row(0, 0, b"k", b"v")]))
+    broken[-1] ^= 1
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(broken * 60_000)
+    (part,) = plan_verify(find_partitions([tmp_path]), VerifyOptions())
+    told = list(see_part(part, VerifyOptions()))
+    assert len(told) > 1
+    assert sum(each.num_rows for each in told) > len(told)
 
 
 @pytest.mark.parametrize("split", SPLITS)

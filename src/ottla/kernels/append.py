@@ -54,6 +54,19 @@ class Limits(NamedTuple):
     segment_bytes: int
 
 
+class RecordLimits(NamedTuple):
+    """What records are judged by: the topic's settings, and how far from `now` they may be.
+
+    `before` and `after` are Java's longs.
+    """
+
+    needs_keys: bool
+    is_create_topic: bool
+    now: int
+    before: int
+    after: int
+
+
 class Headers(NamedTuple):
     """What headers say about batches: the bits of what is wrong, and what becomes of the bytes.
 
@@ -184,13 +197,11 @@ def judge_record(
     at: int,
     timestamp: int,
     key_valid: Bytes,
-    needs_keys: bool,
-    is_create_topic: bool,
     claims_time: bool,
-    limits: tuple[int, int, int],
+    limits: RecordLimits,
 ) -> int:
     """LogValidator.validateRecord, but for messages of another magic."""
-    now, before, after = limits
+    needs_keys, is_create_topic, now, before, after = limits
     if needs_keys and not key_valid[at >> 3] >> (at & 7) & 1:
         return NO_KEY
     if is_create_topic and timestamp != NO_TIMESTAMP:
@@ -209,18 +220,15 @@ def judge_records(
     offsets: Int64s,
     timestamps: Int64s,
     key_valid: Bytes,
-    needs_keys: bool,
-    is_create_topic: bool,
-    limits: tuple[int, int, int],
+    limits: RecordLimits,
     verdicts: Bytes,
     seen: Seen,
 ) -> None:
     """Fill `verdicts`, where another magic may be noted already, and `seen`.
 
-    rows[b] records are of batch b. `limits` are now and how far before and after it a timestamp may
-    be, as Java's longs.
+    rows[b] records are of batch b.
     """
-    now, before, after = limits
+    needs_keys, is_create_topic, now, before, after = limits
     first = 0
     for row in range(rows.size):
         stop = first + rows[row]
@@ -239,15 +247,7 @@ def judge_records(
         if needs_keys or not timely or magic < 2:
             for at in range(first, stop):
                 if verdicts[at] == 0:
-                    verdicts[at] = judge_record(
-                        at,
-                        timestamps[at],
-                        key_valid,
-                        needs_keys,
-                        is_create_topic,
-                        claims_time,
-                        limits,
-                    )
+                    verdicts[at] = judge_record(at, timestamps[at], key_valid, claims_time, limits)
                 seen.refused[row] += verdicts[at] != 0
         seen.newest[row] = newest
         stays_compressed = headers.in_place[row] and headers.compressed[row]
@@ -270,9 +270,7 @@ def judge_appends(
     offsets: Int64s,
     timestamps: Int64s,
     key_valid: Bytes,
-    needs_keys: bool,
-    is_create_topic: bool,
-    times: tuple[int, int, int],
+    record_limits: RecordLimits,
     verdicts: Bytes,
     headers: Headers,
     seen: Seen,
@@ -280,17 +278,7 @@ def judge_appends(
     """Headers and records in one call: each costs as much as the work for a window."""
     judge_headers(batches, origin, limits, headers)
     judge_records(
-        batches,
-        headers,
-        rows,
-        offsets,
-        timestamps,
-        key_valid,
-        needs_keys,
-        is_create_topic,
-        times,
-        verdicts,
-        seen,
+        batches, headers, rows, offsets, timestamps, key_valid, record_limits, verdicts, seen
     )
 
 

@@ -11,7 +11,7 @@ from ottla.errors import Rule, Violation
 from ottla.format.attributes import TimestampType
 from ottla.kernels import append as kernels
 from ottla.kernels import gather
-from ottla.kernels.append import Headers, Seen
+from ottla.kernels.append import Headers, RecordLimits, Seen
 from ottla.kernels.tables import Batches, Int64s
 from ottla.region import Bytes, Region
 from ottla.rules.append_checks import (
@@ -90,13 +90,21 @@ def _judge_records(
         records.offset,
         records.timestamp,
         records.key_valid,
-        policy.is_compacted,
-        policy.timestamp_type == TimestampType.CREATE_TIME,
-        (now, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms),
+        _record_limits(now, policy),
         verdicts,
         seen,
     )
     return seen
+
+
+def _record_limits(now: int, policy: AppendPolicy) -> RecordLimits:
+    return RecordLimits(
+        policy.is_compacted,
+        policy.timestamp_type == TimestampType.CREATE_TIME,
+        now,
+        policy.timestamp_before_max_ms,
+        policy.timestamp_after_max_ms,
+    )
 
 
 def judge_appends(
@@ -113,9 +121,7 @@ def judge_appends(
         records.offset,
         records.timestamp,
         records.key_valid,
-        policy.is_compacted,
-        policy.timestamp_type == TimestampType.CREATE_TIME,
-        (now, policy.timestamp_before_max_ms, policy.timestamp_after_max_ms),
+        _record_limits(now, policy),
         np.zeros(records.offset.size, dtype=np.uint8),
         headers,
         seen,
