@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.maven import class_path, java
+from confluent_kafka.admin import AdminClient
 
 JAVA = Path(__file__).parents[1] / "java"
 KAFKA = JAVA  # the reference version, with our programs
@@ -63,10 +64,11 @@ class Broker:
         return self.properties.with_suffix(".out")
 
     def start(self) -> None:
-        """Run, and return when the listener accepts connections."""
+        """Run, and return when clients can be served."""
         assert self.process is None
         self.process = run_in_background("kafka.Kafka", self.project, self.properties, self.jvm)
         wait_for_port(self.port, self.process, self.server_log)
+        wait_for_controller(self.bootstrap)
 
     def stop(self) -> None:
         """A clean shutdown: everything flushed, indexes trimmed, the marker file written."""
@@ -200,3 +202,17 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], output: Path) -> 
         assert process.poll() is None, output.read_text()[-4000:]
         time.sleep(0.2)
     raise TimeoutError(f"nothing on port {port}:\n{output.read_text()[-4000:]}")
+
+
+def wait_for_controller(bootstrap: str) -> None:
+    """Return when a broker that listens has heard of its controller.
+
+    librdkafka asks for the controller once: an admin client that comes before it waits in vain.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if admin.list_topics(timeout=START_SECONDS).controller_id != -1:
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"no controller at {bootstrap}")
