@@ -4,6 +4,7 @@ Set `spark.python.daemon.module` to `ottla.spark.daemon`. Only imports and compi
 prepared: threads and open files would not survive the fork.
 """
 
+import gc
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -71,4 +72,5 @@ if __name__ == "__main__":
         import_module("pandas")  # pyspark's workers load it where it is installed
     load_kernels()
     forget_archives()
+    gc.freeze()  # a worker collects garbage after each task: in what is loaded here there is none
     manager()
