@@ -113,10 +113,13 @@ def put_if_absent(uri: str, data: bytes, options: StorageOptions) -> bool:
 def _s3_client(options: StorageOptions) -> Any:
     try:
         import boto3  # type: ignore[import-untyped]
+        from botocore import UNSIGNED  # type: ignore[import-untyped]
+        from botocore.config import Config  # type: ignore[import-untyped]
     except ImportError:
         return None
     session = boto3.session.Session(profile_name=options.profile, region_name=options.region)
-    return session.client("s3", endpoint_url=_s3_endpoint(options))
+    config = Config(signature_version=UNSIGNED) if options.anonymous else None
+    return session.client("s3", endpoint_url=_s3_endpoint(options), config=config)
 
 
 def _conditional_put(client: Any, bucket: str, key: str, data: bytes) -> bool:

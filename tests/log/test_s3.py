@@ -1,5 +1,6 @@
 """Log directories in a bucket, read and written through a real S3 protocol on loopback."""
 
+import json
 import logging
 from collections import defaultdict
 from collections.abc import Iterator
@@ -166,6 +167,22 @@ def test_of_two_commits_to_a_bucket_the_first_counts(options: StorageOptions) ->
     assert create_file(uri, b"first", options)
     assert not create_file(uri, b"second", options)
     assert read_bytes(uri, options) == b"first"
+
+
+def test_a_commit_without_credentials_is_sent_unsigned(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public = {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "*"}
+    client = server.client()
+    client.create_bucket(Bucket="public")
+    client.put_bucket_policy(Bucket="public", Policy=json.dumps({"Statement": [public]}))
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    anonymous = StorageOptions(endpoint=server.endpoint, anonymous=True)
+    uri = "s3://public/jobs/commit.json"
+    assert create_file(uri, b"first", anonymous)
+    assert not create_file(uri, b"second", anonymous)
 
 
 @pytest.mark.parametrize("committed", [True, False])
