@@ -149,11 +149,33 @@ def _throughput(codec: str, plan: Plan, warm_ups: int) -> Iterator[tuple[str, ..
     for what, one, other, target in pairs:
         figures = millions(best[one]), millions(best[other])
         yield (f"{codec}: {what}", *figures, *ratio(best[one], best[other], target))
+    yield _one_task(codec, root, plan)
+
+
+def _one_task(codec: str, root: str, plan: Plan) -> tuple[str, ...]:
+    """With a core for the JVM and one for Python, as on a cluster that is not full."""
+    whole = str(2 * _size(root))
+    frames = {
+        "ours": _load("kafka-log", path=root, splitBytes=whole),
+        "null": _load("null-log", blueprint=root, splitBytes=whole),
+    }
+    turns = {name: timed(frame.count) for name, frame in frames.items()}
+    best = best_rates(turns, min(plan.rounds, MOST_ROUNDS), 1)
+    figures = millions(best["ours"]), millions(best["null"])
+    return (
+        f"{codec}: count() by one task, Mrec/s, and the null source",
+        *figures,
+        *ratio(best["ours"], best["null"], TO_NULL_SOURCE),
+    )
+
+
+def _size(root: str) -> int:
+    return sum(path.stat().st_size for path in Path(root).rglob("*.log"))
 
 
 def _scaling(plan: Plan) -> tuple[str, ...]:
     root = str(large_directory(plan))
-    size = sum(path.stat().st_size for path in Path(root).rglob("*.log"))
+    size = _size(root)
     splits = {"one": str(2 * size), "two": str(size // 2 + 1)}
     frames = {
         (source, tasks): _load(source, **{place: root}, splitBytes=size)
