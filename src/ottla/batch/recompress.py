@@ -7,6 +7,7 @@ import numpy as np
 
 from ottla.batch.attributes import Bools, codec_ids, is_control
 from ottla.batch.decode import Decoder
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.records import GROUP_BYTES
 from ottla.codec import Arena, compress, decompress_into, resolve_level
 from ottla.errors import CorruptLogError
@@ -64,7 +65,7 @@ def _seal(
     table.size[~same] = [BATCH_OVERHEAD + len(payload) for payload in payloads]
     table.position[:] = np.cumsum(table.size) - table.size
     table.attributes[~same] = (table.attributes[~same] & ~np.int64(CODEC_MASK)) | int(codec)
-    out = np.empty(int(table.size.sum()) + PADDING, dtype=np.uint8)
+    out = allocate_from_pool(int(table.size.sum()) + PADDING)
     view, source = out.data, region.data.data
     ready = iter(payloads)
     places = zip(table.position.tolist(), table.size.tolist(), strict=True)
@@ -90,13 +91,14 @@ def _compress(
     """Some rows with their payloads in the codec."""
     chosen = resolve_level(codec, level)
     arena, source = Arena(), region.data.data
-    codecs = codec_ids(batches)
-    for row in rows.tolist():
-        at = int(batches.position[row]) - region.position
-        raw = source[at + BATCH_OVERHEAD : at + int(batches.size[row])]
-        if codecs[row] != Codec.NONE:
+    starts = (batches.position[rows] - region.position + BATCH_OVERHEAD).tolist()
+    stops = (batches.position[rows] - region.position + batches.size[rows]).tolist()
+    codecs = codec_ids(batches)[rows].tolist()
+    for row, start, stop, stored in zip(rows.tolist(), starts, stops, codecs, strict=True):
+        raw = source[start:stop]
+        if stored:
             arena.at = 0
             # What the checker could open is not too large.
-            size = decompress_into(int(codecs[row]), 2, raw, arena, 1 << 31)
+            size = decompress_into(stored, 2, raw, arena, 1 << 31)
             raw = memoryview(arena.data[:size].tobytes())
-        yield row, raw if codec == Codec.NONE else compress(codec, 2, raw, level=chosen)
+        yield row, compress(codec, 2, raw, level=chosen) if codec else raw

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ottla.batch.convert import Conversion, convert, make_decoder
 from ottla.batch.decode import Decoder
+from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebatch import rebatch
 from ottla.batch.recompress import recompress
@@ -48,9 +49,8 @@ class Converting:
 
     def begin(self, max_batch_bytes: int) -> _Decoders:
         """Decoders for all windows."""
-        return _Decoders(
-            make_decoder(max_batch_bytes), Decoder(CONTROL, max_batch_bytes=max_batch_bytes)
-        )
+        checker = Decoder(CONTROL, max_batch_bytes=max_batch_bytes, allocate=allocate_from_pool)
+        return _Decoders(make_decoder(max_batch_bytes), checker)
 
     def apply(
         self, decoders: _Decoders, region: Region, batches: Batches, part: Slice
