@@ -133,7 +133,8 @@ def _fresh(work: Callable[[], int], scratch: Path) -> Callable[[], int]:
 
 def _convert(plan: Plan, scratch: Path) -> tuple[str, ...]:
     """One part of the job, in this process, and nothing but compressing its payloads."""
-    root = log_directory("none", plan)
+    larger = replace(plan, uncompressed_bytes=10 * plan.uncompressed_bytes)
+    root = log_directory("none", larger, VERIFIED)
     selection = Selection((str(root),), partitions=(0,))
     job_plan = plan_convert(selection, str(scratch / "convert"), Conversion(codec=Codec.ZSTD), {})
     (part,) = job_plan.parts.values()

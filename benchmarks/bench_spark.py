@@ -7,6 +7,7 @@ The driver's Python must find both `ottla` and this folder: run it from the proj
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -174,24 +175,47 @@ def _size(root: str) -> int:
 
 
 def _scaling(plan: Plan) -> tuple[str, ...]:
+    """Two tasks, held to one core and then on two: one task alone keeps two cores busy."""
     root = str(large_directory(plan))
-    size = _size(root)
-    splits = {"one": str(2 * size), "two": str(size // 2 + 1)}
+    half = str(_size(root) // 2 + 1)
     frames = {
-        (source, tasks): _load(source, **{place: root}, splitBytes=size)
-        for source, place in (("kafka-log", "path"), ("null-log", "blueprint"))
-        for tasks, size in splits.items()
+        "ours": _load("kafka-log", path=root, splitBytes=half),
+        "null": _load("null-log", blueprint=root, splitBytes=half),
     }
-    turns = {" ".join(name): timed(frame.count) for name, frame in frames.items()}
+    turns = {
+        f"{name} {cores}": timed(_on_cores(cores, frame.count))
+        for name, frame in frames.items()
+        for cores in (1, 2)
+    }
     best = best_rates(turns, min(plan.rounds, MOST_ROUNDS), 1)
-    ours = best["kafka-log two"] / best["kafka-log one"]
-    null = best["null-log two"] / best["null-log one"]
+    ours, null = (best[f"{name} 2"] / best[f"{name} 1"] for name in frames)
     figures = f"{ours:.2f}", f"{null:.2f}"
     return (
-        "two tasks to one, 1 GiB, and the null source",
+        "two cores to one, 1 GiB, and the null source",
         *figures,
         *ratio(ours, null, TO_NULL_SOURCE),
     )
+
+
+def _on_cores(count: int, work: Callable[[], int]) -> Callable[[], int]:
+    """Hold the JVM and its Python workers to so many cores first."""
+
+    def run() -> int:
+        cores = range(count)
+        for process in _descendants(os.getpid()):
+            for thread in Path(f"/proc/{process}/task").glob("*"):
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(thread.name), cores)
+        return work()
+
+    return run
+
+
+def _descendants(process: int) -> Iterator[int]:
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in map(int, children.read_text().split()):
+            yield child
+            yield from _descendants(child)
 
 
 def _load(source: str, **options: str) -> DataFrame:
