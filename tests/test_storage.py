@@ -1,5 +1,6 @@
 """Local storage; the S3 side is in log/test_s3.py."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -129,6 +130,24 @@ def test_writing_replaces_and_leaves_nothing_beside(tmp_path: Path) -> None:
     write_file(tmp_path / "a", b"old")
     write_file(tmp_path / "a", b"new")
     assert [(child.name, child.read_bytes()) for child in tmp_path.iterdir()] == [("a", b"new")]
+
+
+@pytest.mark.parametrize("advised", [True, False])
+def test_a_large_output_holds_what_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, advised: bool
+) -> None:
+    """More than is written back at once, in pieces above and below a stream's buffer."""
+    if not advised:  # as by a kernel without it
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSYS, "not implemented")
+
+        monkeypatch.setattr(os, "posix_fadvise", refuse, raising=False)
+    pieces = [bytes([n % 251]) * ((3 << 20) + n if n % 2 else 100 + n) for n in range(14)]
+    with open_output(tmp_path / "large") as stream:
+        for piece in pieces:
+            stream.write(piece)
+    assert (tmp_path / "large").read_bytes() == b"".join(pieces)
 
 
 def test_a_streamed_file_is_moved_into_a_directory_that_is_made_for_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
 
@@ -326,7 +326,7 @@ def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterat
 class _Output(io.FileIO):
     """A file whose pages go to the disk while more are written: the sync at its end has less left.
 
-    To Linux the advice that pages are not needed is also a request to write them; it does not wait.
+    To Linux the advice that pages are not needed is also a request to write them.
     """
 
     waiting = 0
@@ -335,11 +335,9 @@ class _Output(io.FileIO):
         count = super().write(data)
         self.waiting += count
         if self.waiting >= _WRITE_BACK_BYTES and sys.platform == "linux":
-            end = self.tell()
-            os.posix_fadvise(
-                self.fileno(), end - self.waiting, self.waiting, os.POSIX_FADV_DONTNEED
-            )
-            self.waiting = 0
+            size, self.waiting = self.waiting, 0
+            with suppress(OSError):  # it was only advice, and the bytes are written
+                os.posix_fadvise(self.fileno(), self.tell() - size, size, os.POSIX_FADV_DONTNEED)
         return count
 
 

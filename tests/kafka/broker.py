@@ -5,10 +5,12 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.maven import class_path, java
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 JAVA = Path(__file__).parents[1] / "java"
@@ -68,7 +70,7 @@ class Broker:
         assert self.process is None
         self.process = run_in_background("kafka.Kafka", self.project, self.properties, self.jvm)
         wait_for_port(self.port, self.process, self.server_log)
-        wait_for_controller(self.bootstrap)
+        wait_for_controller(self.bootstrap, self.process, self.server_log)
 
     def stop(self) -> None:
         """A clean shutdown: everything flushed, indexes trimmed, the marker file written."""
@@ -204,7 +206,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], output: Path) -> 
     raise TimeoutError(f"nothing on port {port}:\n{output.read_text()[-4000:]}")
 
 
-def wait_for_controller(bootstrap: str) -> None:
+def wait_for_controller(bootstrap: str, process: subprocess.Popen[bytes], output: Path) -> None:
     """Return when a broker that listens has heard of its controller.
 
     librdkafka asks for the controller once: an admin client that comes before it waits in vain.
@@ -212,7 +214,9 @@ def wait_for_controller(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        if admin.list_topics(timeout=START_SECONDS).controller_id != -1:
-            return
+        with suppress(KafkaException):
+            if admin.list_topics(timeout=5).controller_id != -1:
+                return
+        assert process.poll() is None, output.read_text()[-4000:]
         time.sleep(0.1)
-    raise TimeoutError(f"no controller at {bootstrap}")
+    raise TimeoutError(f"no controller at {bootstrap}:\n{output.read_text()[-4000:]}")

@@ -72,5 +72,5 @@ if __name__ == "__main__":
         import_module("pandas")  # pyspark's workers load it where it is installed
     load_kernels()
     forget_archives()
-    gc.freeze()  # a worker collects garbage after each task: in what is loaded here there is none
+    gc.freeze()  # a worker collects garbage after each task: not in what is loaded here
     manager()
