@@ -127,7 +127,7 @@ def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Throughput for each codec, then what a second core gives; all in one JVM, warmed up once."""
     for codec in CODECS:
         yield from _throughput(codec, plan, WARM_UP_TURNS if codec == CODECS[0] else 1)
-    yield _scaling(plan)
+    yield from _scaling(plan)
 
 
 def _throughput(codec: str, plan: Plan, warm_ups: int) -> Iterator[tuple[str, ...]]:
@@ -174,48 +174,58 @@ def _size(root: str) -> int:
     return sum(path.stat().st_size for path in Path(root).rglob("*.log"))
 
 
-def _scaling(plan: Plan) -> tuple[str, ...]:
-    """Two tasks, held to one core and then on two: one task alone keeps two cores busy."""
+def _scaling(plan: Plan) -> Iterator[tuple[str, ...]]:
+    """By tasks, and by cores: one task alone keeps more than one core busy."""
     root = str(large_directory(plan))
-    half = str(_size(root) // 2 + 1)
+    size = _size(root)
+    whole, half = str(2 * size), str(size // 2 + 1)
     frames = {
-        "ours": _load("kafka-log", path=root, splitBytes=half),
-        "null": _load("null-log", blueprint=root, splitBytes=half),
+        (name, tasks): _load(source, **{place: root}, splitBytes=split)
+        for name, source, place in (
+            ("ours", "kafka-log", "path"),
+            ("null", "null-log", "blueprint"),
+        )
+        for tasks, split in ((1, whole), (2, half))
     }
-    turns = {
-        f"{name} {cores}": timed(_on_cores(cores, frame.count))
-        for name, frame in frames.items()
-        for cores in (1, 2)
+    turns = {f"{name} {tasks} 2": timed(frame.count) for (name, tasks), frame in frames.items()}
+    turns |= {
+        f"{name} 2 1": timed(_on_one_core(frames[name, 2].count)) for name in ("ours", "null")
     }
     best = best_rates(turns, min(plan.rounds, MOST_ROUNDS), 1)
-    ours, null = (best[f"{name} 2"] / best[f"{name} 1"] for name in frames)
-    figures = f"{ours:.2f}", f"{null:.2f}"
-    return (
-        "two cores to one, 1 GiB, and the null source",
-        *figures,
-        *ratio(ours, null, TO_NULL_SOURCE),
-    )
+    kinds = {"two tasks to one on two cores": "1 2", "two tasks on two cores to one core": "2 1"}
+    for what, less in kinds.items():
+        ours, null = (best[f"{name} 2 2"] / best[f"{name} {less}"] for name in ("ours", "null"))
+        figures = f"{ours:.2f}", f"{null:.2f}"
+        yield (f"{what}, 1 GiB, and the null source", *figures, *ratio(ours, null, TO_NULL_SOURCE))
 
 
-def _on_cores(count: int, work: Callable[[], int]) -> Callable[[], int]:
-    """Hold the JVM and its Python workers to so many cores first."""
+def _on_one_core(work: Callable[[], int]) -> Callable[[], int]:
+    """Hold the JVM and its Python workers to one core meanwhile."""
 
     def run() -> int:
-        cores = range(count)
-        for process in _descendants(os.getpid()):
-            for thread in Path(f"/proc/{process}/task").glob("*"):
-                with suppress(ProcessLookupError):
-                    os.sched_setaffinity(int(thread.name), cores)
-        return work()
+        allowed = os.sched_getaffinity(0)
+        _hold_to({min(allowed)})
+        try:
+            return work()
+        finally:
+            _hold_to(allowed)
 
     return run
 
 
+def _hold_to(cores: set[int]) -> None:
+    for process in _descendants(os.getpid()):
+        for thread in Path(f"/proc/{process}/task").glob("*"):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), cores)
+
+
 def _descendants(process: int) -> Iterator[int]:
     for children in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in map(int, children.read_text().split()):
-            yield child
-            yield from _descendants(child)
+        with suppress(OSError):  # the thread may have ended
+            for child in map(int, children.read_text().split()):
+                yield child
+                yield from _descendants(child)
 
 
 def _load(source: str, **options: str) -> DataFrame:
