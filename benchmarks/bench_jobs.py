@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.bench_spark import session
-from benchmarks.corpus import SEGMENTS, Case, Plan, segment
+from benchmarks.corpus import SEGMENTS, Case, Plan, segment, size_of
 from benchmarks.rounds import best_rates, timed
 from benchmarks.table import ratio
 from ottla.batch.convert import Conversion
@@ -63,11 +63,6 @@ def log_directory(codec: str, plan: Plan, partitions: int = PARTITIONS) -> Path:
         if not target.exists():
             target.hardlink_to(source)
     return root
-
-
-def size_of(root: Path) -> int:
-    """The bytes of all logs."""
-    return sum(path.stat().st_size for path in root.rglob("*.log"))
 
 
 def _verify(codec: str, plan: Plan) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from benchmarks.corpus import SEGMENTS, Case, Plan, segment
+from benchmarks.corpus import SEGMENTS, Case, Plan, segment, size_of
 from benchmarks.rounds import WARM_UP_TURNS, best_rates, timed
 from benchmarks.table import millions, ratio
 from ottla.options.read import ReadOptions, for_batch, parse_read_options
@@ -155,7 +155,7 @@ def _throughput(codec: str, plan: Plan, warm_ups: int) -> Iterator[tuple[str, ..
 
 def _one_task(codec: str, root: str, plan: Plan) -> tuple[str, ...]:
     """With a core for the JVM and one for Python, as on a cluster that is not full."""
-    whole = str(2 * _size(root))
+    whole = str(2 * size_of(Path(root)))
     frames = {
         "ours": _load("kafka-log", path=root, splitBytes=whole),
         "null": _load("null-log", blueprint=root, splitBytes=whole),
@@ -170,14 +170,10 @@ def _one_task(codec: str, root: str, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _size(root: str) -> int:
-    return sum(path.stat().st_size for path in Path(root).rglob("*.log"))
-
-
 def _scaling(plan: Plan) -> Iterator[tuple[str, ...]]:
     """By tasks, and by cores: one task alone keeps more than one core busy."""
     root = str(large_directory(plan))
-    size = _size(root)
+    size = size_of(Path(root))
     whole, half = str(2 * size), str(size // 2 + 1)
     frames = {
         (name, tasks): _load(source, **{place: root}, splitBytes=split)

@@ -78,3 +78,8 @@ def segment(case: Case, plan: Plan) -> Path:
             )
         unfinished.rename(path)
     return path
+
+
+def size_of(root: Path) -> int:
+    """The bytes of all logs."""
+    return sum(path.stat().st_size for path in root.rglob("*.log"))
