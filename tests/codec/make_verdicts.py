@@ -22,6 +22,7 @@ from benchmarks.maven import class_path, java
 VERDICTS = Path(__file__).parent / "verdicts.txt.xz"
 KAFKA = Path(__file__).parents[1] / "java"
 STREAMS = 700  # of each codec
+KAFKA_FRAMES = 400  # of zstd, besides those
 XERIAL = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 GZIP_BUFFER = 8192
 ZSTD_BUFFER = 131075
@@ -156,6 +157,19 @@ def zstd_stream() -> bytes:
     return out
 
 
+def zstd_of_kafka() -> bytes:
+    """A frame as Kafka closes it, perhaps with another window or with bits changed behind it."""
+    stream = zstandard.ZstdCompressor(level=3, write_content_size=False).compressobj()
+    body: bytes = stream.compress(text(random_.choice((1, 10, 60, 600))))
+    body += stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) if random_.random() < 0.7 else b""
+    out = bytearray(body + stream.flush())
+    if random_.random() < 0.2:
+        out[5] = random_.randrange(256)
+    for _ in range(random_.choice((0, 1, 1, 2))):
+        out[random_.randrange(6, len(out))] ^= 1 << random_.randrange(8)
+    return bytes(out)
+
+
 MAKERS: dict[int, Callable[[], bytes]] = {
     1: gzip_stream,
     2: snappy_stream,
@@ -171,6 +185,8 @@ def main() -> None:
             magic = 2 if codec == 4 else random_.randrange(3)
             stream = make() if random_.random() < 0.5 else damage(make())
             lines.append(f"{codec} {magic} {base64.b64encode(stream).decode()}")
+    frames = (base64.b64encode(zstd_of_kafka()).decode() for _ in range(KAFKA_FRAMES))
+    lines += [f"4 2 {frame}" for frame in frames]
     command = java("questions.CodecVerdicts", class_path(KAFKA), "-Xmx512m")
     asked = subprocess.run(
         command, input="\n".join(lines), capture_output=True, text=True, check=True

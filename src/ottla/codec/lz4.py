@@ -4,9 +4,7 @@ The reader is Kafka's Lz4BlockInputStream: independent blocks only, one frame, w
 its end mark ignored, block checksums verified, the content checksum read but not verified.
 """
 
-import ctypes
 import struct
-from importlib.util import find_spec
 from typing import Final, NamedTuple
 
 import lz4.block
@@ -14,7 +12,8 @@ from xxhash import xxh32_intdigest
 
 from ottla.codec.arena import Arena, Output
 from ottla.codec.errors import CodecError
-from ottla.codec.rows import ENOUGH, Rows
+from ottla.codec.library import find_function
+from ottla.codec.rows import Rows, decompress_together
 from ottla.kernels.lz4_frames import open_frames
 
 MAGIC: Final = b"\x04\x22\x4d\x18"
@@ -45,18 +44,8 @@ class Head(NamedTuple):
     stop: int
 
 
-def _find_decoder() -> int:
-    """The address of LZ4_decompress_safe in the library of lz4.block; 0 where that hides it."""
-    module = find_spec("lz4.block._block")
-    try:
-        function = ctypes.CDLL(module.origin if module else None).LZ4_decompress_safe
-    except (AttributeError, OSError):
-        return 0
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
-
-
 # Kernels call it for each block: the way through Python costs more than most blocks.
-DECODE_BLOCK: Final = _find_decoder()
+DECODE_BLOCK: Final = find_function("lz4.block._block", "LZ4_decompress_safe")
 USUAL: Final = Head(flags=0x60, block_size=1 << 16, stop=len(HEAD))
 
 
@@ -95,17 +84,11 @@ def decompress(payload: memoryview, magic: int, output: Output) -> None:
 
 def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     """Decompress usual frames from row `first` on in one go; return the first row not done."""
-    row, lacking = first, 1
-    while DECODE_BLOCK and lacking and arena.at < ENOUGH:
-        arena.room(WRITTEN_BLOCK_SIZE)
-        row, arena.at, lacking = open_frames(
-            DECODE_BLOCK, rows.data, rows.columns, row, limit, arena.data, arena.at, rows.found
-        )
-        if lacking and arena.data.size > ENOUGH:
-            break  # one batch larger than that is measured before it is stored
-        if lacking:
-            arena.room(2 * arena.data.size)
-    return row
+    if not DECODE_BLOCK:
+        return first
+    return decompress_together(
+        rows, first, arena, limit, WRITTEN_BLOCK_SIZE, open_frames, DECODE_BLOCK
+    )
 
 
 def compress(payload: memoryview, magic: int, level: int) -> bytes:

@@ -30,6 +30,33 @@ class Rows:
         return list(zip(codecs.tolist(), starts.tolist(), stops.tolist(), strict=True))
 
 
+def decompress_together(
+    rows: Rows,
+    first: int,
+    arena: Arena,
+    limit: int,
+    step: int,
+    open_frames: Callable[..., tuple[int, int, int]],
+    *decoder: int,
+) -> int:
+    """Let a kernel open rows from `first` on, in an arena that grows; return the first not done.
+
+    It returns the first row not done, where its output ends, and whether it lacked room, of which
+    it asks for `step` at once.
+    """
+    row, lacking = first, 1
+    while lacking and arena.at < ENOUGH:
+        arena.room(step)
+        row, arena.at, lacking = open_frames(
+            *decoder, rows.data, rows.columns, row, limit, arena.data, arena.at, rows.found
+        )
+        if lacking and arena.data.size > ENOUGH:
+            break  # one batch larger than that is measured before it is stored
+        if lacking:
+            arena.room(2 * arena.data.size)
+    return row
+
+
 def decompress_each(
     rows: Rows, first: int, arena: Arena, limit: int, read: Callable[[memoryview], bytes | None]
 ) -> int:
@@ -48,11 +75,13 @@ def decompress_each(
             break
         left -= len(piece)
         pieces.append(piece)
+    if not pieces:
+        return first
     stops = arena.at + np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
     done = first + len(pieces)
     rows.found[0, first + 1 : done] = stops[:-1]
     rows.found[1, first:done] = stops
-    rows.found[0, first:done][:1] = arena.at
+    rows.found[0, first] = arena.at
     arena.room(limit - left)[:] = b"".join(pieces)
     arena.at += limit - left
     return done

@@ -4,14 +4,18 @@ The reader is ZstdInputStreamNoFinalizer. The library decodes but does not say t
 cut short, so the walk over the blocks of each frame is ours.
 """
 
+import ctypes
 import threading
+import weakref
 from typing import Final, NamedTuple
 
 import zstandard
 
 from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
-from ottla.codec.rows import Rows, decompress_each
+from ottla.codec.library import find_function
+from ottla.codec.rows import Rows, decompress_each, decompress_together
+from ottla.kernels.zstd_frames import BLOCK_SIZE, open_frames
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 SKIPPABLE: Final = 0x184D2A50
@@ -34,12 +38,31 @@ class Frames(NamedTuple):
     bound: int  # no more bytes than this come out
 
 
+def _find(name: str) -> int:
+    return find_function("zstandard._cffi", name)
+
+
+# Kernels call it for each frame. It needs a workspace, which the others make and free.
+DECODE_FRAME: Final = _find("ZSTD_decompressDCtx")
+_MAKE: Final = ctypes.CFUNCTYPE(ctypes.c_void_p)(_find("ZSTD_createDCtx"))
+_FREE: Final = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(_find("ZSTD_freeDCtx"))
+
+
+class _Workspace:
+    """Memory of libzstd, freed with the thread that decodes in it."""
+
+    def __init__(self) -> None:
+        self.address: int = _MAKE()
+        weakref.finalize(self, _FREE, self.address)
+
+
 class _Contexts(threading.local):
     """Coders and decoders are costly to make and must not be shared by threads."""
 
     def __init__(self) -> None:
         self.decompressor = zstandard.ZstdDecompressor()
         self.compressors: dict[int, zstandard.ZstdCompressor] = {}
+        self.workspace = _Workspace() if DECODE_FRAME else None
 
     def compressor(self, level: int) -> zstandard.ZstdCompressor:
         if level not in self.compressors:
@@ -65,7 +88,11 @@ def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa
 
 
 def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
-    """Decompress tiny payloads of one frame from row `first` on; return the first not done."""
+    """Decompress usual or tiny frames from row `first` on; return the first row not done."""
+    if (workspace := _contexts.workspace) is not None:
+        return decompress_together(
+            rows, first, arena, limit, BLOCK_SIZE, open_frames, DECODE_FRAME, workspace.address
+        )
     return decompress_each(rows, first, arena, limit, _read_one_frame)
 
 
