@@ -1,6 +1,6 @@
 """The batch reader: tasks of slices out, Arrow batches back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -13,6 +13,7 @@ from ottla.jobs.read import read_headers, read_slice, read_violations
 from ottla.jobs.slices import Slice, Task, plan_tasks
 from ottla.log.segment import Mode
 from ottla.options.read import ReadOptions, View
+from ottla.spark.ahead import decode_ahead
 from ottla.spark.rows import core_columns, corrupt_rows, to_spark, violation_rows
 from ottla.spark.schema import arrow_schema, check_schema
 
@@ -42,7 +43,13 @@ def read_task(
     task: Task | None, options: ReadOptions, target: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The batches of a task; Spark makes a task of None when there is nothing to read."""
-    for part in task or ():
+    return decode_ahead(_read_parts(task or (), options, target))
+
+
+def _read_parts(
+    parts: Sequence[Slice], options: ReadOptions, target: pa.Schema
+) -> Generator[pa.RecordBatch]:
+    for part in parts:
         try:
             yield from _VIEWS[options.view](part, options, target)
         except CorruptLogError as error:
