@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 
 from corpus import CASES, expected_lines
-from ottla.codec import Arena, CodecError, decompress_into, decompress_window, open_stream
+from ottla.codec import Arena, CodecError, decompress_into, decompress_window, lz4, open_stream
+from ottla.codec.zstd import DECODE_FRAME, _contexts
 from ottla.format.attributes import CODEC_NAMES
+from ottla.kernels.zstd_frames import open_frames
 from ottla.region import padded
 
 VERDICTS = Path(__file__).parent / "verdicts.txt.xz"
@@ -48,7 +51,13 @@ def test_damaged_streams_get_kafkas_verdict(codec: int) -> None:
         assert found == expected, f"stream {number} of codec {codec}"
 
 
-def test_a_window_of_damaged_streams_gets_the_same_verdicts() -> None:
+@pytest.mark.parametrize("hidden", [False, True], ids=["kernels", "libraries hide theirs"])
+def test_a_window_of_damaged_streams_gets_the_same_verdicts(
+    hidden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if hidden:
+        monkeypatch.setattr(lz4, "DECODE_BLOCK", 0)
+        monkeypatch.setattr(_contexts, "workspace", None)
     lines = lzma.decompress(VERDICTS.read_bytes()).decode().splitlines()
     asked = [line.split(" ", 3) for line in lines]
     streams = [base64.b64decode(stream) for _, _, stream, _ in asked]
@@ -66,7 +75,10 @@ def test_a_window_of_damaged_streams_gets_the_same_verdicts() -> None:
 
 
 ZSTD_HEAD = b"\x28\xb5\x2f\xfd\x00"
-WINDOW_2_MIB, WINDOW_1_KIB, WINDOW_128_MIB, WINDOW_2_GIB = b"\x58", b"\x00", b"\x88", b"\xa8"
+WINDOW_2_MIB, WINDOW_1_KIB, WINDOW_2_GIB = b"\x58", b"\x00", b"\xa8"
+WINDOW_120_MIB, WINDOW_128_MIB, WINDOW_144_MIB = b"\x87", b"\x88", b"\x89"
+ZEROS = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+ZEROS_10_KB = (ZEROS.compress(bytes(10_000)) + ZEROS.flush())[len(ZSTD_HEAD) + 1 :]
 
 
 def block(size: int, kind: int, content: bytes, *, last: bool = True) -> bytes:
@@ -90,6 +102,10 @@ BORDER = {
     "stored, larger": ZSTD_HEAD + WINDOW_2_MIB + block((1 << 17) + 1, 0, bytes((1 << 17) + 1)),
     "as large as its window": ZSTD_HEAD + WINDOW_1_KIB + block(1024, 0, bytes(1024)),
     "larger than its window": ZSTD_HEAD + WINDOW_1_KIB + block(1025, 0, bytes(1025)),
+    "zeros": ZSTD_HEAD + WINDOW_2_MIB + ZEROS_10_KB,
+    "zeros that are more than their window": ZSTD_HEAD + WINDOW_1_KIB + ZEROS_10_KB,
+    "a large window": ZSTD_HEAD + WINDOW_120_MIB + block(5, 0, b"12345"),
+    "a window above the largest": ZSTD_HEAD + WINDOW_144_MIB + block(5, 0, b"12345"),
     "the largest window": ZSTD_HEAD + WINDOW_128_MIB + block(5, 0, b"12345"),
     "a window that is too large": ZSTD_HEAD + WINDOW_2_GIB + block(5, 0, b"12345"),
     "two frames": 2 * (ZSTD_HEAD + WINDOW_2_MIB + block(5, 0, b"12345")),
@@ -104,6 +120,38 @@ BORDER = {
     "half a head": ZSTD_HEAD + WINDOW_2_MIB + b"\0",
     "nothing": b"",
 }
+
+
+OPENED_TOGETHER = {
+    "stored",
+    "stored, then the end",
+    "stored, as large as a block may be",
+    "as large as its window",
+    "zeros",
+    "a large window",
+}
+
+
+@pytest.mark.skipif(not DECODE_FRAME, reason="the zstandard package hides its functions")
+@pytest.mark.parametrize("name", BORDER)
+def test_kernels_open_what_they_are_meant_to(name: str) -> None:
+    stream = BORDER[name]
+    found = np.zeros((2, 1), dtype=np.int64)
+    columns = tuple(np.array([value]) for value in (4, 2, 0, len(stream)))
+    workspace = _contexts.workspace
+    assert workspace is not None
+    row, _, _ = open_frames(
+        DECODE_FRAME,
+        workspace.address,
+        padded(stream),
+        columns,
+        0,
+        LIMIT,
+        np.zeros(1 << 18, dtype=np.uint8),
+        0,
+        found,
+    )
+    assert (row == 1) == (name in OPENED_TOGETHER)
 
 
 @pytest.mark.parametrize("name", BORDER)

@@ -51,6 +51,20 @@ def test_an_error_comes_after_what_was_made_before_it() -> None:
     assert threads() == []
 
 
+def test_the_next_batch_is_made_while_one_is_used() -> None:
+    second = threading.Event()
+
+    def two() -> Batches:
+        yield batch(0)
+        second.set()
+        yield batch(1)
+
+    ahead = decode_ahead(two())
+    next(ahead)
+    assert second.wait(timeout=60)
+    ahead.close()
+
+
 def test_few_batches_are_made_before_they_are_asked_for() -> None:
     made: list[int] = []
     closed: list[bool] = []
@@ -72,5 +86,23 @@ def test_who_leaves_does_not_wait_for_an_error() -> None:
 
     ahead = decode_ahead(broken())
     next(ahead)
+    ahead.close()
+    assert threads() == []
+
+
+def test_who_leaves_does_not_wait_for_a_source_that_can_not_be_closed() -> None:
+    left = threading.Event()
+
+    def stubborn() -> Batches:
+        try:
+            yield batch(0)
+            left.wait(timeout=60)
+            yield batch(1)
+        finally:
+            raise OSError("close")
+
+    ahead = decode_ahead(stubborn())
+    next(ahead)
+    threading.Timer(0.2, left.set).start()
     ahead.close()
     assert threads() == []

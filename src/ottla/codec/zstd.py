@@ -52,8 +52,11 @@ class _Workspace:
     """Memory of libzstd, freed with the thread that decodes in it."""
 
     def __init__(self) -> None:
-        self.address: int = _MAKE()
-        weakref.finalize(self, _FREE, self.address)
+        self.address: int = _MAKE() or 0
+        if not self.address:
+            raise MemoryError("libzstd got no memory to decode in")
+        # Not when Python ends: a thread may still be decoding then.
+        weakref.finalize(self, _FREE, self.address).atexit = False
 
 
 class _Contexts(threading.local):
@@ -89,11 +92,13 @@ def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa
 
 def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     """Decompress usual or tiny frames from row `first` on; return the first row not done."""
+    done = first
     if (workspace := _contexts.workspace) is not None:
-        return decompress_together(
-            rows, first, arena, limit, BLOCK_SIZE, open_frames, DECODE_FRAME, workspace.address
-        )
-    return decompress_each(rows, first, arena, limit, _read_one_frame)
+        decoder = DECODE_FRAME, workspace.address
+        done = decompress_together(rows, first, arena, limit, BLOCK_SIZE, open_frames, *decoder)
+    if done == first:
+        done = decompress_each(rows, first, arena, limit, _read_one_frame)
+    return done
 
 
 def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001

@@ -29,8 +29,9 @@ def decode_ahead(batches: Generator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
                     made.put(batch)
                     if left.is_set():
                         return
-        except BaseException as error:  # for whoever takes the batches
-            made.put(_End(error))
+        except BaseException as error:
+            if not left.is_set():  # else nobody takes it, and there may be no room
+                made.put(_End(error))
         else:
             made.put(_End())
 
