@@ -15,7 +15,7 @@ from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
 from ottla.codec.library import find_function
 from ottla.codec.rows import Rows, decompress_each, decompress_together
-from ottla.kernels.zstd_frames import BLOCK_SIZE, open_frames
+from ottla.kernels.zstd_frames import MAX_BLOCK_SIZE, open_frames
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 SKIPPABLE: Final = 0x184D2A50
@@ -25,7 +25,6 @@ CHECKSUM: Final = 0x04
 DICTIONARY_SIZES: Final = (0, 1, 2, 4)
 CONTENT_SIZES: Final = (0, 2, 4, 8)
 RLE: Final = 1
-MAX_BLOCK_SIZE: Final = 128 * 1024
 READ_BUFFER: Final = MAX_BLOCK_SIZE + 3  # ZSTD_DStreamInSize, what zstd-jni reads at once
 USUAL: Final = 32 << 20  # what holds more gets a decoder of its own: a decoder keeps its window
 TINY: Final = 1024  # so few bytes hold at most 256 blocks of 128 KiB: a bomb of 32 MiB
@@ -95,7 +94,7 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     done = first
     if (workspace := _contexts.workspace) is not None:
         decoder = DECODE_FRAME, workspace.address
-        done = decompress_together(rows, first, arena, limit, BLOCK_SIZE, open_frames, *decoder)
+        done = decompress_together(rows, first, arena, limit, MAX_BLOCK_SIZE, open_frames, *decoder)
     if done == first:
         done = decompress_each(rows, first, arena, limit, _read_one_frame)
     return done

@@ -29,7 +29,7 @@ HEAD_SIZE = 6  # and a byte for the window
 MIN_WINDOW_LOG = 10
 MAX_WINDOW_LOG = 27  # a stream refuses windows above 128 MiB: these are left to it
 BLOCK_HEAD = 3
-BLOCK_SIZE = 1 << 17
+MAX_BLOCK_SIZE = 1 << 17
 RAW, COMPRESSED = 0, 2
 END_BLOCK = 1  # the last one, raw, with nothing in it
 
@@ -98,7 +98,7 @@ def usual_bound(data: Bytes, start: int, stop: int) -> int:
     window_log = MIN_WINDOW_LOG + (i64(data[at - 1]) >> 3)
     if window_log >= MAX_WINDOW_LOG:
         return -1
-    bound = min(i64(BLOCK_SIZE), i64(1) << window_log)
+    bound = min(i64(MAX_BLOCK_SIZE), i64(1) << window_log)
     block = i64(load_u64(data, at) & np.uint64(0xFFFFFF))
     kind, size = (block >> 1) & 3, block >> 3
     at += BLOCK_HEAD + size
