@@ -12,6 +12,7 @@ from ottla.storage import (
     create_file,
     delete_tree,
     list_files,
+    move_below,
     move_files,
     open_file,
     open_output,
@@ -148,6 +149,23 @@ def test_a_large_output_holds_what_was_written(
         for piece in pieces:
             stream.write(piece)
     assert (tmp_path / "large").read_bytes() == b"".join(pieces)
+
+
+def test_files_are_moved_below_a_folder_through_no_link(tmp_path: Path) -> None:
+    for name in "abc":
+        write_file(tmp_path / "staged" / name, name.encode())
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out" / "linked").mkdir(parents=True)
+    (tmp_path / "out" / "linked").rmdir()
+    (tmp_path / "out" / "linked").symlink_to(tmp_path / "elsewhere")
+    staged = f"{tmp_path}/staged"
+    move_below(f"{tmp_path}/out", [(f"{staged}/a", "a"), (f"{staged}/b", "new/deep/b")])
+    assert (tmp_path / "out" / "a").read_bytes() == b"a"
+    assert (tmp_path / "out" / "new" / "deep" / "b").read_bytes() == b"b"
+    for name in ("linked/c", "linked/../c"):
+        with pytest.raises(OSError, match=r"directory|symbolic"):
+            move_below(f"{tmp_path}/out", [(f"{staged}/c", name)])
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_a_streamed_file_is_moved_into_a_directory_that_is_made_for_it(tmp_path: Path) -> None:

@@ -74,6 +74,11 @@ class File:
             done += count
         return done
 
+    def read(self) -> bytes:
+        """The whole of a small file."""
+        buffer = np.empty(self.size, dtype=np.uint8)
+        return buffer[: self.read_into(buffer, 0, self.size)].tobytes()
+
     def map(self) -> Bytes | None:
         """A local file as an array, nothing of it read yet; for files that nobody truncates."""
         if not isinstance(self.source, _Local) or self.size == 0:
@@ -185,8 +190,7 @@ def _open_remote(path: str, options: StorageOptions) -> File:
 def read_bytes(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) -> bytes:
     """The whole of a small file."""
     with open_file(source, options) as file:
-        buffer = np.empty(file.size, dtype=np.uint8)
-        return buffer[: file.read_into(buffer, 0, file.size)].tobytes()
+        return file.read()
 
 
 def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
@@ -286,7 +290,7 @@ def create_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTIO
 def _write_beside(target: str, data: bytes) -> str:
     """Put bytes durably under a name of their own in the directory of `target`."""
     folder = os.path.dirname(target) or "."
-    os.makedirs(folder, exist_ok=True)
+    make_folders(folder)
     descriptor, written = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(data)
@@ -294,6 +298,19 @@ def _write_beside(target: str, data: bytes) -> str:
         os.fsync(descriptor)
     os.chmod(written, 0o644)  # mkstemp makes it private, and a broker may run as another user
     return written
+
+
+def make_folders(path: str) -> None:
+    """Make a local folder and what is missing above it; others may not write to any, by no umask.
+
+    What lies in a folder that others write to is not believed when it is met again.
+    """
+    if os.path.isdir(path):
+        return
+    if os.path.dirname(path):
+        make_folders(os.path.dirname(path))
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o755)
 
 
 def sync_directory(path: str) -> None:
@@ -315,7 +332,7 @@ def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterat
         return
     target = local_path(path)
     folder = os.path.dirname(target) or "."
-    os.makedirs(folder, exist_ok=True)
+    make_folders(folder)
     with io.BufferedWriter(_Output(target, "wb")) as stream:
         yield stream
         stream.flush()
@@ -355,6 +372,43 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
         folders |= {folder, os.path.dirname(folder)}
     for folder in folders:
         sync_directory(folder)
+
+
+def move_below(
+    root: Path, moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAULT_OPTIONS
+) -> None:
+    """As `move_files`, to names below a folder; on a local disk no link in it is followed."""
+    if is_remote(root):
+        move_files([(source, join(root, name)) for source, name in moves], options)
+        return
+    os.makedirs(local_path(root), exist_ok=True)
+    by_folder: dict[str, list[tuple[str, str]]] = {}
+    for source, name in moves:
+        by_folder.setdefault(posixpath.dirname(name), []).append((source, name))
+    for folder, files in by_folder.items():
+        with _open_below(local_path(root), folder.split("/") if folder else []) as descriptor:
+            for source, name in files:
+                target = posixpath.basename(name)
+                os.replace(local_path(source), target, dst_dir_fd=descriptor)
+            os.fsync(descriptor)
+
+
+@contextmanager
+def _open_below(root: str, names: Sequence[str]) -> Iterator[int]:
+    """A folder below another, made if need be: who may write there can not lead us elsewhere."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for name in names:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=descriptor)
+                os.fsync(descriptor)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+            inner = os.open(name, flags, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def set_modified(path: Path, modified_ms: int) -> None:

@@ -73,13 +73,13 @@ def arrange_death(moment: str) -> None:
     elif moment == "after":
         run.publish = die
     elif moment == "during":
-        move = publish.move_files
+        move = publish.move_below
 
-        def move_some(moves: Any, storage: Any) -> None:
-            move(list(moves)[: len(moves) // 2], storage)
+        def move_some(out: str, moves: Any, storage: Any) -> None:
+            move(out, list(moves)[: len(moves) // 2], storage)
             die()
 
-        publish.move_files = move_some
+        publish.move_below = move_some
 
 
 def run_verify(logs: str, out: str, moment: str, share: float) -> None:

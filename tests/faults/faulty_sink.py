@@ -42,14 +42,14 @@ def arrange_death() -> None:
     if moment == "before":
         publish.create_file = lambda *_: kill_driver()
     elif moment:
-        move = publish.move_files
+        move = publish.move_below
 
-        def move_some(moves: Any, storage: Any) -> None:
+        def move_some(out: str, moves: Any, storage: Any) -> None:
             if moment == "during":
-                move(list(moves)[: len(moves) // 2], storage)
+                move(out, list(moves)[: len(moves) // 2], storage)
             kill_driver()
 
-        publish.move_files = move_some
+        publish.move_below = move_some
 
 
 def fail_at_random(work: Callable[[], StagedRows]) -> StagedRows:

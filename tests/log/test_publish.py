@@ -79,7 +79,7 @@ def test_an_uncommitted_journal_is_discarded_by_whoever_meets_it(tmp_path: Path)
     with run_job(out, "j") as job:
         stage(job, "t-0/0.log", b"log")
     settle(out)
-    assert content(tmp_path) == {}
+    assert content(tmp_path) == {"out.ottla/lock": b""}
 
 
 def test_a_half_published_journal_is_finished(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_what_is_in_out_is_never_touched(tmp_path: Path) -> None:
         with pytest.raises(PublishError, match="is in the way"):
             commit(job, [stage(job, "t-0/0.log", b"new")], [])
         discard(job)
-    assert content(tmp_path) == {"out/t-0/0.log": b"old"}
+    assert content(tmp_path) == {"out/t-0/0.log": b"old", "out.ottla/lock": b""}
 
 
 def test_a_file_that_says_so_replaces_an_older_version(tmp_path: Path) -> None:
@@ -188,6 +188,65 @@ def test_a_lost_staged_file_stops_publishing_before_anything_moves(tmp_path: Pat
         with pytest.raises(PublishError, match=r"t-2/0.log is neither staged nor published"):
             publish(job)
     assert not (tmp_path / "out").exists()
+
+
+def test_what_came_into_the_way_since_the_commit_is_not_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with run_job(str(out), "j") as job:
+        commit(job, [stage(job, "t-0/0.log", b"log"), stage(job, "t-1/0.log", b"log")], [])
+        write_file(f"{out}/t-1/0.log", b"of another")
+        with pytest.raises(PublishError, match=r"t-1/0.log is in the way"):
+            publish(job)
+    assert content(out) == {"t-1/0.log": b"of another"}
+
+
+def test_what_nobody_would_publish_is_not_committed(tmp_path: Path) -> None:
+    with run_job(str(tmp_path / "out"), "j") as job:
+        with pytest.raises(PublishError, match="is no place in"):
+            commit(job, [stage(job, "t-0/notes.txt", b"log")], [])
+        with pytest.raises(PublishError, match="no name of a file in"):
+            staged_path(job, "../commit.json")
+
+
+def test_a_quarantine_is_never_deleted(tmp_path: Path) -> None:
+    """Of a job that was never committed, too: who knows whether its input is still there."""
+    out = str(tmp_path / "out")
+    with run_job(out, "j") as job:
+        stage(job, "t-0/0.log", b"log")
+        mark_finished(job, "t-0", FinishedPartition([], {}))
+        write_file(job.path("quarantine", "t-0", "0.log"), b"left out")
+    settle(out)
+    kept = {"out.ottla/j/quarantine/t-0/0.log": b"left out", "out.ottla/lock": b""}
+    assert content(tmp_path) == kept
+    assert open_journals(out) == []
+
+
+def test_folders_of_journals_are_ours_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with run_job(str(tmp_path / "out"), "j") as job:
+            mark_finished(job, "t-0", FinishedPartition([stage(job, "t-0/0.log", b"log")], {}))
+            assert finished_partitions(job)
+    finally:
+        os.umask(before)
+    folders = [path for path in (tmp_path / "out.ottla").rglob("*") if path.is_dir()]
+    assert len(folders) == 3
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o755}
+
+
+def test_what_others_may_add_to_a_journal_is_not_read(tmp_path: Path) -> None:
+    """The sticky bit keeps what is ours; what is not ours is refused by its owner."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    with run_job(str(tmp_path / "out"), "j") as job:
+        mark_finished(job, "t-0", FinishedPartition([], {}))
+        folder = Path(job.path("finished"))
+        folder.chmod(0o1777)
+        assert finished_partitions(job)
+        (folder / "t-1.json").write_bytes((folder / "t-0.json").read_bytes())
+        os.chown(folder / "t-1.json", 65534, 65534)
+        with pytest.raises(PublishError, match=r"t-1.json belongs to user"):
+            finished_partitions(job)
 
 
 def test_a_job_is_named_by_its_input_and_options() -> None:

@@ -4,8 +4,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from ottla.errors import PublishError
+from ottla.log.journal import encode_json, read_json
 from ottla.log.publish import Job
-from ottla.storage import read_bytes, write_file
+from ottla.storage import write_file
 
 Row = dict[str, Any]
 
@@ -21,7 +23,7 @@ _COUNTS: Final = (
     "quarantinedBytes",
     "lostOffsets",
 )
-_FILE: Final = "account.json"
+FILE: Final = "account.json"
 
 
 def account_row(topic: str | None, partition: int | None, **known: Any) -> Row:
@@ -59,17 +61,37 @@ def combine_accounts(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """The rows of partitions from those of all parts, in order of name."""
     by_name: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for row in rows:
+        if not _is_row(row):
+            raise PublishError(f"a journal holds an account that no job wrote: {str(row)[:200]}")
         by_name.setdefault((row["topic"] or "", row["partition"] or 0), []).append(row)
     return [add_rows(by_name[name]) for name in sorted(by_name)]
 
 
-def write_account(job: Job, rows: Sequence[Row], options: Mapping[str, Any]) -> None:
-    """Leave the account beside the output, with the options of the job."""
-    content = {"options": dict(options), "account": list(rows)}
-    write_file(job.path(_FILE), json.dumps(content, indent=1, default=str).encode(), job.storage)
+def write_account(
+    job: Job, rows: Sequence[Row], options: Mapping[str, Any], sources: Sequence[Any] = ()
+) -> None:
+    """Leave the account beside the output, with the options of the job and what it remembers."""
+    told = json.loads(json.dumps(dict(options), default=str))
+    content = {"options": told, "account": list(rows), "sources": list(sources)}
+    write_file(job.path(FILE), encode_json(content), job.storage)
 
 
 def read_account(job: Job) -> list[Row]:
     """The account of a job that was done before."""
-    rows: list[Row] = json.loads(read_bytes(job.path(_FILE), job.storage))["account"]
+    rows = read_json(job.path(FILE), job.storage).get("account")
+    if not isinstance(rows, list) or not all(map(_is_row, rows)):
+        raise PublishError(f"{job.path(FILE)} holds no account: choose another OUT")
     return rows
+
+
+def _is_row(row: Any) -> bool:
+    """Whether a row that was read has what `account_row` gives."""
+    if not isinstance(row, Mapping):
+        return False
+    numbers = [row.get(name) for name in (*_COUNTS, "violations", "seconds")]
+    optional = [row.get(name, "") for name in ("partition", "firstOffset", "lastOffset")]
+    return (
+        isinstance(row.get("topic", 0), str | None)
+        and all(type(number) in (int, float) for number in numbers)
+        and all(number is None or type(number) is int for number in optional)
+    )

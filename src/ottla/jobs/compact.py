@@ -115,9 +115,12 @@ def settle_now(job: Job, plan: Compaction, clock: int) -> int:
         return plan.now
     path = job.path(_NOW)
     create_file(path, json.dumps(clock).encode(), job.storage)
-    now = json.loads(read_bytes(path, job.storage))
+    try:
+        now = json.loads(read_bytes(path, job.storage))
+    except (ValueError, RecursionError):
+        now = None
     if not isinstance(now, int):
-        raise PublishError(f"{path} holds no time")
+        raise PublishError(f"{path} holds no time: delete its job, and compact again")
     return now
 
 
@@ -165,8 +168,13 @@ def read_found(job: Job) -> dict[int, Found] | None:
     path = staged_path(job, _SURVIVORS)
     if not exists(path, job.storage):
         return None
-    content = json.loads(read_bytes(path, job.storage))
-    return {int(part): Found(**found) for part, found in content.items()}
+    try:
+        content = json.loads(read_bytes(path, job.storage))
+        return {int(part): Found(**found) for part, found in content.items()}
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
+        raise PublishError(
+            f"{path} is not what a first pass leaves: delete its job, and compact again"
+        ) from error
 
 
 def write_found(job: Job, found: Mapping[int, Found]) -> None:

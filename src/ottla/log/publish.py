@@ -10,24 +10,40 @@ partition directories and nothing else; all that a job needs lies in the sibling
     commit.json       every file and its place in OUT; to write it is the commit point
     published.json    the same file, renamed when all are in place: the journal is closed
 
-A journal without `published.json` is open. Publishing is idempotent: whoever meets an open journal
-finishes it if it was committed and discards it if not.
+A journal without `published.json` is open. Publishing is idempotent: whoever writes to OUT next
+finishes an open journal if it was committed and discards it if not. Who only reads leaves it alone.
+What a journal says is checked first (`journal`), and a quarantine is never deleted: it may be all
+that is left of what a salvage took out.
 """
 
-import fcntl
-import hashlib
-import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ottla.errors import PublishError
+from ottla.log.job import Job as Job
+from ottla.log.job import has_siblings as has_siblings
+from ottla.log.job import job_name as job_name
+from ottla.log.job import journal_folder as journal_folder
+from ottla.log.journal import FinishedPartition as FinishedPartition
+from ottla.log.journal import StagedFile as StagedFile
+from ottla.log.journal import (
+    check_folder,
+    check_ours,
+    encode_json,
+    is_bare,
+    is_target,
+    own_sizes,
+    parse_files,
+    parse_finished,
+    read_json,
+)
+from ottla.log.locks import PUBLISHED, lock_output, locked
+from ottla.log.locks import hold as hold
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.storage import (
-    Entry,
     create_file,
     delete_file,
     delete_tree,
@@ -35,84 +51,17 @@ from ottla.storage import (
     is_remote,
     join,
     list_files,
+    list_names,
     local_path,
+    move_below,
     move_files,
-    read_bytes,
     write_file,
 )
 
 _COMMIT: Final = "commit.json"
-_PUBLISHED: Final = "published.json"
 _STAGING: Final = "staging"
 _FINISHED: Final = "finished"
-_LOCK: Final = "lock"
-
-_held: dict[str, int] = {}  # descriptors of the locks that `hold` took, by path
-
-
-class StagedFile(NamedTuple):
-    """A file under `staging` and the place below OUT that it is for.
-
-    Appending never touches what is there, so a target that exists is an error, except where
-    `replaces` says that the file is a new version (a leader epoch checkpoint that grew).
-    """
-
-    staged: str
-    target: str
-    size: int
-    replaces: bool = False
-
-
-class FinishedPartition(NamedTuple):
-    """What one partition staged, and its row of the job's account."""
-
-    files: list[StagedFile]
-    account: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Where a job stages and what it publishes to; travels to tasks."""
-
-    out: str
-    name: str
-    storage: StorageOptions = DEFAULT_OPTIONS
-
-    @property
-    def folder(self) -> str:
-        return join(journal_folder(self.out), self.name)
-
-    def path(self, *names: str) -> str:
-        """A path in the job's folder."""
-        return join(self.folder, *names)
-
-
-def journal_folder(out: str) -> str:
-    """The sibling of OUT that holds all that is not a partition.
-
-    >>> journal_folder("/data/restored/")
-    '/data/restored.ottla'
-    """
-    if not has_siblings(out):
-        raise PublishError(f"{out} can not be written to as a whole: name a folder in it")
-    return f"{out.rstrip('/')}.ottla"
-
-
-def has_siblings(out: str) -> bool:
-    """Whether there is room beside OUT; what has the name of a bucket and more is another's.
-
-    >>> has_siblings("s3://backup"), has_siblings("s3://backup/logs"), has_siblings("/")
-    (False, True, False)
-    """
-    path = out.rstrip("/")
-    return "/" in path.partition("://")[2] if is_remote(out) else path != ""
-
-
-def job_name(inputs: Iterable[Entry], options: Mapping[str, object]) -> str:
-    """A hash of the input as it is now and of the options: the same job has the same name."""
-    snapshot = sorted((entry.path, entry.size, entry.modified_ns) for entry in inputs)
-    text = json.dumps([snapshot, sorted(options.items())], default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+_QUARANTINE: Final = "quarantine"
 
 
 @contextmanager
@@ -122,14 +71,15 @@ def run_job(out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS) -> I
     On a local disk the job is locked while the block runs, so that nobody takes it for a dead one.
     """
     job = Job(out, name, storage)
-    with _locked(job) as mine:
+    with locked(job) as mine:
         if not mine:
             raise PublishError(f"another process is running this job: {job.folder}")
-        settle(out, storage, running=name)
-        if exists(job.path(_PUBLISHED), storage):
-            _forget_if_taken_away(job)
-        elif exists(job.path(_COMMIT), storage):
-            publish(job)
+        with lock_output(out):
+            settle(out, storage, running=name)
+            if is_published(job):
+                _forget_if_taken_away(job)
+            elif is_committed(job):
+                publish(job)
         yield job
 
 
@@ -137,7 +87,7 @@ def run_job(out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS) -> I
 def scratch_job(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Job]:
     """A job that publishes nothing: what it stages goes with it, and other jobs are left alone."""
     job = Job(out, f"scratch-{uuid.uuid4().hex}", storage)
-    with _locked(job):
+    with locked(job):
         try:
             yield job
         finally:
@@ -149,20 +99,30 @@ def scratch_job(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator
 
 def _forget_if_taken_away(job: Job) -> None:
     """Let a job run again when what it published is no longer there."""
-    files = _files(json.loads(read_bytes(job.path(_PUBLISHED), job.storage)))
+    files = _read_files(job, PUBLISHED)
     there = _published_sizes(job, files)
     if any(file.target not in there for file in files):
-        delete_file(job.path(_PUBLISHED), job.storage)
+        delete_file(job.path(PUBLISHED), job.storage)
 
 
 def is_published(job: Job) -> bool:
     """Whether the job was done before, and what it wrote is still there."""
-    return exists(job.path(_PUBLISHED), job.storage)
+    _check(job)
+    return exists(job.path(PUBLISHED), job.storage)
 
 
 def is_committed(job: Job) -> bool:
     """Whether it is decided what the job publishes; it may have done so."""
     return is_published(job) or exists(job.path(_COMMIT), job.storage)
+
+
+def _check(job: Job) -> None:
+    """Refuse the journal of somebody else."""
+    if is_remote(job.out):
+        return
+    with suppress(FileNotFoundError):  # it has none yet
+        check_ours(local_path(journal_folder(job.out)))
+        check_folder(local_path(job.folder))
 
 
 def new_staged_name(target: str) -> str:
@@ -172,25 +132,26 @@ def new_staged_name(target: str) -> str:
 
 def staged_path(job: Job, staged: str) -> str:
     """Where a task writes a staged file."""
+    if not is_bare(staged):
+        raise PublishError(f"{staged!r} is no name of a file in {job.path(_STAGING)}")
     return job.path(_STAGING, staged)
 
 
 def mark_finished(job: Job, partition: str, finished: FinishedPartition) -> None:
     """Say that a partition is staged whole, so that a second run need not do it again."""
     content = {"files": [file._asdict() for file in finished.files], "account": finished.account}
-    write_file(job.path(_FINISHED, f"{partition}.json"), _encode(content), job.storage)
+    write_file(job.path(_FINISHED, f"{partition}.json"), encode_json(content), job.storage)
 
 
 def finished_partitions(job: Job) -> dict[str, FinishedPartition]:
     """The partitions that an earlier run of this job staged, whole."""
-    if not exists(job.path(_FINISHED), job.storage):
-        return {}
+    _check(job)
     found = {}
-    for entry in list_files(job.path(_FINISHED), job.storage):
-        partition, extension = os.path.splitext(os.path.basename(entry.path))
+    for name in list_names(job.path(_FINISHED), job.storage):
+        partition, extension = os.path.splitext(name)
         if extension == ".json":
-            content = json.loads(read_bytes(entry, job.storage))
-            found[partition] = FinishedPartition(_files(content), content["account"])
+            path = job.path(_FINISHED, name)
+            found[partition] = parse_finished(read_json(path, job.storage), path)
     return found
 
 
@@ -198,16 +159,18 @@ def commit(job: Job, files: Sequence[StagedFile], account: Sequence[Mapping[str,
     """Decide what the job publishes, once; whoever comes later follows the first."""
     _check_commit(job, files)
     content = {"files": [file._asdict() for file in files], "account": list(account)}
-    create_file(job.path(_COMMIT), _encode(content), job.storage)
+    create_file(job.path(_COMMIT), encode_json(content), job.storage)
 
 
 def _check_commit(job: Job, files: Sequence[StagedFile]) -> None:
     targets = [file.target for file in files]
     if len(set(targets)) != len(targets):
         raise PublishError(f"two staged files for one place in {job.out}")
-    staged = _sizes(job.path(_STAGING), job.storage)
+    staged = staged_sizes(job)
     there = _published_sizes(job, files)
     for file in files:
+        if not is_target(file.target):  # or nobody would publish it
+            raise PublishError(f"{file.target!r} is no place in {job.out} where jobs publish")
         if staged.get(file.staged) != file.size:
             found = staged.get(file.staged, "nothing")
             raise PublishError(f"{file.staged} has {file.size} bytes when staged, now {found}")
@@ -219,8 +182,25 @@ def _published_sizes(job: Job, files: Iterable[StagedFile]) -> dict[str, int]:
     """The sizes of the targets that are there; what else is in OUT costs nothing on a disk."""
     if is_remote(job.out):  # a listing has a thousand sizes for the price of one
         return _sizes(job.out, job.storage)
-    paths = {file.target: local_path(join(job.out, file.target)) for file in files}
-    return {name: os.path.getsize(path) for name, path in paths.items() if os.path.exists(path)}
+    sizes = {}
+    for file in files:
+        with suppress(FileNotFoundError):
+            sizes[file.target] = os.lstat(local_path(join(job.out, file.target))).st_size
+    return sizes
+
+
+def committed_files(job: Job) -> list[StagedFile]:
+    """What a job that is not published yet decided to publish."""
+    _check(job)
+    return _read_files(job, _COMMIT)
+
+
+def staged_sizes(job: Job) -> dict[str, int]:
+    """The sizes of the files that were staged and not published yet."""
+    folder = job.path(_STAGING)
+    if is_remote(job.out) or not exists(folder):
+        return _sizes(folder, job.storage)
+    return own_sizes(local_path(folder))
 
 
 def _sizes(folder: str, storage: StorageOptions) -> dict[str, int]:
@@ -238,30 +218,65 @@ def _listed(folder: str) -> str:
 
 def publish(job: Job) -> None:
     """Bring OUT to the state that was committed; repeated as often as it takes."""
-    files = _files(json.loads(read_bytes(job.path(_COMMIT), job.storage)))
-    staged = _sizes(job.path(_STAGING), job.storage)
-    there = _published_sizes(job, files)
-    for file in files:
-        if file.staged not in staged and there.get(file.target) != file.size:
-            raise PublishError(f"{file.target} is neither staged nor published in {job.out}")
-    move_files(
-        [
-            (staged_path(job, file.staged), join(job.out, file.target))
-            for file in files
-            if file.staged in staged
-        ],
+    files = committed_files(job)
+    staged = staged_sizes(job)
+    _check_way(job, files, staged)
+    move_below(
+        job.out,
+        [(staged_path(job, file.staged), file.target) for file in files if file.staged in staged],
         job.storage,
     )
     delete_tree(job.path(_STAGING), job.storage)
     delete_tree(job.path(_FINISHED), job.storage)
-    move_files([(job.path(_COMMIT), job.path(_PUBLISHED))], job.storage)
+    move_files([(job.path(_COMMIT), job.path(PUBLISHED))], job.storage)
+
+
+def _check_way(job: Job, files: Sequence[StagedFile], staged: Mapping[str, int]) -> None:
+    """Refuse, before anything moves, what can not be published whole."""
+    there = _published_sizes(job, files)
+    for file in files:
+        target = join(job.out, file.target)
+        found = staged.get(file.staged, there.get(file.target))
+        if found is None:
+            raise PublishError(f"{file.target} is neither staged nor published in {job.out}")
+        if found != file.size:
+            raise PublishError(f"{target} was committed with {file.size} bytes, now it has {found}")
+        # A rename leaves one of both; a copy in an object store may have been killed before it
+        # deleted what it had copied.
+        is_copy = is_remote(job.out) and there.get(file.target) == file.size
+        if file.staged in staged and file.target in there and not (file.replaces or is_copy):
+            raise PublishError(f"{target} is in the way of what {job.folder} committed")
+    if not is_remote(job.out):
+        for folder in {os.path.dirname(file.target) for file in files}:
+            _refuse_links(local_path(job.out), folder)
+
+
+def _refuse_links(out: str, folder: str) -> None:
+    path = out
+    for name in filter(None, folder.split("/")):
+        path = os.path.join(path, name)
+        if os.path.islink(path):
+            raise PublishError(f"{path} is a link: files are published inside of {out} only")
 
 
 def discard(job: Job) -> None:
     """Forget a job that was not committed."""
     if exists(job.path(_COMMIT), job.storage):
         raise PublishError(f"{job.folder} was committed: publish it")
-    delete_tree(job.folder, job.storage)
+    forget(job)
+
+
+def forget(job: Job) -> None:
+    """Delete all of a journal but its quarantine."""
+    _check(job)
+    if not exists(job.path(_QUARANTINE), job.storage):
+        delete_tree(job.folder, job.storage)
+        return
+    for name in list_names(job.folder, job.storage):
+        if name in (_STAGING, _FINISHED):
+            delete_tree(job.path(name), job.storage)
+        elif name != _QUARANTINE:
+            delete_file(job.path(name), job.storage)
 
 
 def settle(out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, running: str = "") -> None:
@@ -274,13 +289,13 @@ def settle(out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, running: str 
         job = Job(out, name, storage)
         if name == running:
             continue
-        with _locked(job) as mine:
+        with locked(job) as mine:
             if not mine:
                 continue
             if exists(job.path(_COMMIT), storage):
                 publish(job)
             else:
-                delete_tree(job.folder, storage)
+                forget(job)
 
 
 def publish_committed(
@@ -290,108 +305,57 @@ def publish_committed(
 
     Whoever holds the lock of OUT says which jobs publish only under it: how their names begin.
     """
-    for name in open_journals(out, storage):
+    for name in waiting_journals(out, storage):
         job = Job(out, name, storage)
-        if exists(job.path(_COMMIT), storage):
-            with nullcontext(True) if name.startswith(guarded) else _locked(job) as mine:
-                if mine:
-                    publish(job)
+        with nullcontext(True) if name.startswith(guarded) else locked(job) as mine:
+            if mine:
+                publish(job)
 
 
 def open_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
     """The jobs that are not settled; OUT may be mounted when there is none."""
     journals = _journals(out, storage).items()
-    return sorted(name for name, inside in journals if _PUBLISHED not in inside)
+    return sorted(
+        name for name, inside in journals if PUBLISHED not in inside and inside - {_QUARANTINE}
+    )
+
+
+def waiting_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
+    """The jobs that are committed and not published; whose they are is not looked at."""
+    journals = _journals(out, storage).items()
+    return sorted(
+        name for name, inside in journals if _COMMIT in inside and PUBLISHED not in inside
+    )
 
 
 def committed_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
     """The jobs that are published, or will be."""
     journals = _journals(out, storage).items()
-    return sorted(name for name, inside in journals if inside & {_PUBLISHED, _COMMIT})
+    found = sorted(name for name, inside in journals if inside & {PUBLISHED, _COMMIT})
+    for name in found:
+        _check(Job(out, name, storage))
+    return found
 
 
 def _journals(out: str, storage: StorageOptions) -> dict[str, set[str]]:
-    """The files of each job, by its name."""
+    """What lies directly in the folder of each job, by its name; a link is no folder of a job."""
+    folder = journal_folder(out)
     names: dict[str, set[str]] = {}
-    for path in _sizes(journal_folder(out), storage):
-        name, separator, inside = path.partition("/")
-        if separator:
-            names.setdefault(name, set()).add(inside)
+    if is_remote(out):
+        for path in _sizes(folder, storage):
+            name, separator, inside = path.partition("/")
+            if separator:
+                names.setdefault(name, set()).add(inside.partition("/")[0])
+        return names
+    if os.path.isdir(local_path(folder)) and not os.path.islink(local_path(folder)):
+        with os.scandir(local_path(folder)) as entries:
+            folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for entry in folders:
+            with suppress(FileNotFoundError):  # discarded since
+                names[entry.name] = set(os.listdir(entry.path))
     return names
 
 
-@contextmanager
-def _locked(job: Job) -> Iterator[bool]:
-    """Hold the job's lock; False when another process has it. The kernel frees it when we die."""
-    if is_remote(job.out):
-        yield True
-        return
-    descriptor = _lock(_lock_path(job), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    try:
-        yield descriptor is not None
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def hold(job: Job) -> None:
-    """Say that this process works on the job, as others may, until it is published or discarded.
-
-    For work whose driver is no process of ours: nobody discards the job as long as it runs.
-    """
-    _let_go_of_settled()
-    if not is_remote(job.out) and _lock_path(job) not in _held:
-        descriptor = _lock(_lock_path(job), fcntl.LOCK_SH)
-        assert descriptor is not None
-        _held[_lock_path(job)] = descriptor
-
-
-def _let_go_of_settled() -> None:
-    for path, descriptor in list(_held.items()):
-        published = os.path.exists(os.path.join(os.path.dirname(path), _PUBLISHED))
-        if published or not os.fstat(descriptor).st_nlink:
-            os.close(_held.pop(path))
-
-
-@contextmanager
-def lock_output(out: str) -> Iterator[None]:
-    """Let one process at a time decide what is added to OUT; an object store has no locks."""
-    if is_remote(out):
-        yield
-        return
-    descriptor = _lock(local_path(join(journal_folder(out), _LOCK)), fcntl.LOCK_EX)
-    assert descriptor is not None
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock_path(job: Job) -> str:
-    return local_path(job.path(_LOCK))
-
-
-def _lock(path: str, operation: int) -> int | None:
-    while True:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except FileNotFoundError:
-            continue  # its folder was discarded since the line above
-        try:
-            fcntl.flock(descriptor, operation)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        # Whoever discarded the folder meanwhile took the file that we locked with it.
-        if os.fstat(descriptor).st_nlink:
-            return descriptor
-        os.close(descriptor)
-
-
-def _encode(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, indent=1).encode()
-
-
-def _files(content: Mapping[str, Any]) -> list[StagedFile]:
-    return [StagedFile(**file) for file in content["files"]]
+def _read_files(job: Job, name: str) -> list[StagedFile]:
+    path = job.path(name)
+    return parse_files(read_json(path, job.storage), path)
