@@ -13,9 +13,12 @@ import pyarrow as pa
 import pytest
 
 from builders import Row, batch
-from jobs.plain import lines_of, records_of, tree
+from jobs.plain import lines_of, records_of, run_plainly, tree
+from jobs.test_salvage import damaged_topic
 from ottla.errors import OptionError, PublishError
 from ottla.jobs import write, write_commit
+from ottla.jobs.salvage import plan_salvage_job
+from ottla.jobs.selection import Selection
 from ottla.jobs.write import StagedPart, Writing, stage_rows
 from ottla.jobs.write_commit import (
     abandon_rows,
@@ -356,6 +359,18 @@ def test_a_save_with_an_id_is_done_again_when_out_was_taken_away(tmp_path: Path)
     assert {path: size for path, size in tree(out).items() if path.endswith(".log")} == before
 
 
+def test_a_save_leaves_the_quarantine_of_a_salvage_alone(tmp_path: Path) -> None:
+    """What salvage left out may be all that is left of it when the damaged logs are gone."""
+    out, logs = tmp_path / "out", damaged_topic(tmp_path)
+    run_plainly(plan_salvage_job(Selection((str(logs),)), str(out)))
+    (quarantine,) = Path(f"{out}.ottla").glob("*/quarantine")
+    before = tree(quarantine.parent)
+    assert [name for name in before if name.startswith("quarantine/")]
+    shutil.rmtree(out)
+    save(out, [some_rows(1, 20)])
+    assert tree(quarantine.parent) == before
+
+
 def test_an_id_is_not_empty(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="writeId is empty"):
         begin(tmp_path / "out", writeId="")
@@ -436,22 +451,17 @@ def test_a_save_that_was_interrupted_is_whole_or_gone(
     def die(*_: object) -> None:
         raise Killed
 
-    move = publish.move_files
+    move = publish.move_below
 
-    def move_some(moves: Any, storage: Any) -> None:
-        if moment == "during" or moves[0][0].endswith("commit.json"):
-            move(list(moves)[: len(moves) // 2], storage)
-            raise Killed
-        move(moves, storage)
+    def move_some(out: str, moves: Any, storage: Any) -> None:
+        move(out, list(moves)[: len(moves) // 2], storage)
+        raise Killed
 
     out, first, second = tmp_path / "out", some_rows(1, 60), some_rows(2, 60)
     save(out, [first])
     with monkeypatch.context() as patch:
-        patch.setattr(
-            publish,
-            "create_file" if moment == "before" else "move_files",
-            die if moment == "before" else move_some,
-        )
+        steps = {"before": "create_file", "during": "move_below", "after": "move_files"}
+        patch.setattr(publish, steps[moment], move_some if moment == "during" else die)
         with pytest.raises(Killed):
             save(out, [second], writeid="second")
     settled = tmp_path / "settled"

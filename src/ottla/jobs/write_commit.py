@@ -20,6 +20,7 @@ from ottla.jobs.account import Row
 from ottla.jobs.write import StagedPart, Writing
 from ottla.jobs.write_place import End, Placed, find_end, place_parts, stamp_log
 from ottla.log.identity import new_topic_id
+from ottla.log.locks import lock_output
 from ottla.log.names import DirectoryState, parse_directory_name
 from ottla.log.ownership import may_be_owned
 from ottla.log.publish import (
@@ -27,20 +28,21 @@ from ottla.log.publish import (
     commit,
     committed_journals,
     discard,
+    forget,
     hold,
     is_committed,
     is_published,
-    lock_output,
     publish,
     publish_committed,
     settle,
 )
 from ottla.options.write import WriteOptions
-from ottla.storage import delete_tree, exists, is_remote, join, list_names, local_path
+from ottla.storage import exists, is_remote, join, list_names, local_path
 
 _SAVE: Final = "save-"
 _ONCE: Final = "once-"  # a save that nobody can ask for again
 _STREAM: Final = "stream-"
+SAVES: Final = (_SAVE, _ONCE, _STREAM)  # how jobs begin that publish under the lock of OUT
 _STREAM_NAME: Final = re.compile(rf"({_STREAM}[0-9a-f]+-)([0-9]+)")
 _MAX_NEW_PARTITIONS: Final = 10_000  # each gets files; a wrong number in a row must not fill OUT
 _STAMPERS: Final = 8  # kernels run without the GIL, and the rest is waiting for the disk
@@ -130,15 +132,18 @@ def _finish_committed(out: str, options: WriteOptions) -> None:
     """Publish what dead drivers committed: under the lock of OUT no living one publishes a save,
     though workers may still hold its job.
     """
-    publish_committed(out, options.storage, guarded=(_SAVE, _ONCE, _STREAM))
+    publish_committed(out, options.storage, guarded=SAVES)
 
 
 def _forget_published(out: str, options: WriteOptions) -> None:
-    """Who takes OUT away wants its rows again, also those of a save that has an id."""
+    """Who takes OUT away wants its rows again, also those of a save that has an id.
+
+    Journals of other jobs stay: they hold accounts and quarantines that nobody can make again.
+    """
     for name in committed_journals(out, options.storage):
         job = Job(out, name, options.storage)
-        if is_published(job):
-            delete_tree(job.folder, job.storage)
+        if name.startswith(SAVES) and is_published(job):
+            forget(job)
     _finish_committed(out, options)
 
 
@@ -153,7 +158,7 @@ def _forget_older(job: Job) -> None:
         names = committed_journals(job.out, job.storage)
         older = [name for name in names if name.startswith(_ONCE) and name != job.name]
     for name in older:
-        delete_tree(Job(job.out, name, job.storage).folder, job.storage)
+        forget(Job(job.out, name, job.storage))
 
 
 def _existing(out: str, options: WriteOptions) -> dict[str, int]:
