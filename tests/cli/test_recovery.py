@@ -1,4 +1,4 @@
-"""`ottla verify --recovery`, and that a listing repairs what a killed job left."""
+"""`ottla verify --recovery`, and what commands do about a job that was killed."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from builders import Row, batch
 from cli.command import run
+from jobs.plain import tree
 from ottla.log.publish import (
     StagedFile,
     commit,
@@ -56,9 +57,8 @@ def test_a_plan_is_not_written_to_a_file(tmp_path: Path) -> None:
     assert run("verify", "--recovery", "--out", out, lay_out(tmp_path, GOOD[0])).status == 2
 
 
-@pytest.mark.parametrize("named", ["out", "out/orders-0"])
-def test_a_listing_finishes_what_was_committed(tmp_path: Path, named: str) -> None:
-    out = tmp_path / "out"
+def half_published(out: Path) -> list[str]:
+    """Two files, of which a kill left one in staging; their names."""
     names = [f"orders-0/{0:020d}.log", f"orders-1/{0:020d}.log"]
     with run_job(str(out), "j") as job:
         files = []
@@ -70,7 +70,75 @@ def test_a_listing_finishes_what_was_committed(tmp_path: Path, named: str) -> No
         # Published by half, as a kill leaves it.
         (out / "orders-0").mkdir(parents=True)
         Path(staged_path(job, files[0].staged)).rename(out / names[0])
+    return names
+
+
+@pytest.mark.parametrize("named", ["out", "out/orders-0", f"out/orders-0/{0:020d}.log"])
+def test_a_listing_tells_of_what_was_committed_and_leaves_it(
+    tmp_path: Path, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It used to publish it: whoever could write beside a log could write anywhere."""
+    out = tmp_path / "out"
+    half_published(out)
+    before = tree(tmp_path)
     listed = run("ls", tmp_path / named)
+    assert tree(tmp_path) == before
+    assert len(listed.of("partition")) == 1
+    told = capsys.readouterr().err
+    assert f"a commit is waiting in {out}.ottla/j" in told
+    assert f"`ottla finish {out}`" in told
+
+
+def test_what_was_committed_is_finished_when_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    names = half_published(out)
+    finished = run("finish", out)
+    assert (finished.status, open_journals(str(out))) == (0, [])
+    row = {"type": "journal", "job": "j", "action": "published", "files": 2}
+    assert finished.lines == [row | {"bytes": 2 * len(GOOD[0])}]
+    assert [(out / name).read_bytes() for name in names] == [GOOD[0]] * 2
+    assert run("finish", out).lines == []
+
+
+def test_what_was_not_committed_is_discarded_when_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with run_job(str(out), "j") as job:
+        write_file(staged_path(job, "f"), b"1234")
+        assert run("finish", out).of("journal")[0]["action"] == "held"
+    (row,) = run("finish", out).of("journal")
+    assert (row["action"], row["files"], row["bytes"]) == ("discarded", 1, 4)
+    assert not out.exists()
+
+
+def test_a_commit_that_can_not_be_finished_is_given_up_when_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    names = half_published(out)
+    (out / "orders-1").mkdir()
+    (out / names[1]).write_bytes(b"in the way")
+    refused = run("finish", out)
+    assert (refused.status, refused.of("journal")[0]["action"]) == (2, "refused")
+    assert "is in the way" in capsys.readouterr().err
+    given_up = run("finish", out, "--discard", "j")
+    assert given_up.status == 0
+    (lost,) = given_up.of("lost")
+    assert (lost["file"], lost["bytes"]) == (names[1], len(GOOD[0]))
+    assert "may hold a part of what was meant" in capsys.readouterr().err
+    assert (out / names[1]).read_bytes() == b"in the way"
     assert open_journals(str(out)) == []
-    assert (out / names[1]).read_bytes() == GOOD[0]
-    assert len(listed.of("partition")) == (2 if named == "out" else 1)
+
+
+def test_only_an_open_journal_is_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half_published(tmp_path / "out")
+    for name in ("k", "../out.ottla/j", ""):
+        assert run("finish", tmp_path / "out", "--discard", name).status == 2
+        assert "there is: j" in capsys.readouterr().err
+
+
+def test_people_are_told_what_was_finished(tmp_path: Path) -> None:
+    half_published(tmp_path / "out")
+    shown = run("finish", tmp_path / "out", "--format", "text").out
+    assert shown == f"published j: 2 files, {2 * len(GOOD[0])} bytes\n"

@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 
 from builders import Row, batch
+from cli.command import run
 from log.generated import random_log
 from log.s3 import BUCKET, Server, s3_server
 from ottla.errors import PublishError, Severity
-from ottla.jobs.selection import Selection, finish_publishing
+from ottla.jobs.account import read_account
+from ottla.jobs.finish import finish_journals
 from ottla.log.check import check_partition
 from ottla.log.partition import find_partitions
 from ottla.log.publish import (
+    Job,
     StagedFile,
     commit,
+    finished_partitions,
     is_published,
     new_staged_name,
     open_journals,
@@ -200,18 +204,67 @@ def test_an_open_journal_in_a_bucket_is_settled(options: StorageOptions, committ
         assert read_bytes(f"{out}/t-0/0.log", options) == b"log"
 
 
-def test_a_read_leaves_the_bucket_with_the_name_of_its_journal_alone(
-    server: Server, options: StorageOptions
+def test_a_read_tells_of_a_commit_in_a_bucket_and_leaves_it(
+    server: Server,
+    options: StorageOptions,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.endpoint)
     client = server.client()
     client.create_bucket(Bucket=f"{BUCKET}.ottla")  # anybody may own it
     client.put_object(Bucket=f"{BUCKET}.ottla", Key="job/commit.json", Body=b"{}")
     client.put_object(Bucket=BUCKET, Key="alone/orders-0/00000000000000000000.log", Body=b"")
-    for path in (f"s3://{BUCKET}/alone", f"s3://{BUCKET}"):
-        finish_publishing(Selection((path,), storage=options))
-    assert (
-        client.get_object(Bucket=f"{BUCKET}.ottla", Key="job/commit.json")["Body"].read() == b"{}"
-    )
+    out = f"s3://{BUCKET}/alone"
+    for path in (out, f"s3://{BUCKET}"):
+        run("ls", path)
+        assert "waiting" not in capsys.readouterr().err
+    write_file(f"{out}.ottla/j/commit.json", b"{}", options)
+    run("ls", f"{out}/orders-0")
+    assert f"a commit is waiting in {out}.ottla/j" in capsys.readouterr().err
+    assert read_bytes(f"{out}.ottla/j/commit.json", options) == b"{}"
+    journal = client.get_object(Bucket=f"{BUCKET}.ottla", Key="job/commit.json")
+    assert journal["Body"].read() == b"{}"
+
+
+PLANTED = {
+    "target-above": {"target": "../victim/0.log"},
+    "target-of-another-bucket": {"target": "s3://other/t-0/0.log"},
+    "target-of-no-job": {"target": "t-0/index.html"},
+    "staged-above": {"staged": "../../../victim/0.log"},
+    "another-size": {"size": 4},
+}
+
+
+@pytest.mark.parametrize("fields", PLANTED.values(), ids=PLANTED)
+def test_a_commit_in_a_bucket_that_no_job_wrote_is_not_published(
+    options: StorageOptions, fields: dict[str, object], request: pytest.FixtureRequest
+) -> None:
+    folder = f"s3://{BUCKET}/{request.node.callspec.id}"
+    write_file(f"{folder}/victim/0.log", b"old", options)
+    job = Job(f"{folder}/out", "planted", options)
+    write_file(staged_path(job, "f"), b"new", options)
+    file = {"staged": "f", "target": "t-0/0.log", "size": 3} | fields
+    content = json.dumps({"version": 1, "files": [file], "account": []}).encode()
+    write_file(job.path("commit.json"), content, options)
+    before = [(entry.path, entry.size) for entry in list_files(folder, options)]
+    with pytest.raises(PublishError):
+        settle(job.out, options)
+    (row,) = finish_journals(job.out, options)
+    assert row["action"] == "refused"
+    assert [(entry.path, entry.size) for entry in list_files(folder, options)] == before
+
+
+def test_an_account_of_a_stranger_in_a_bucket_is_refused(options: StorageOptions) -> None:
+    job = Job(f"s3://{BUCKET}/stranger/out", "j", options)
+    for content in ({}, {"account": 1}, {"account": [{}]}, {"account": [{"topic": []}]}):
+        write_file(job.path("account.json"), json.dumps(content).encode(), options)
+        with pytest.raises(PublishError, match="holds no account"):
+            read_account(job)
+    for text in (b"[]", b"{}", b'{"files": [], "account": 3}', b'{"files": 1, "account": {}}'):
+        write_file(job.path("finished", "t-0.json"), text, options)
+        with pytest.raises(PublishError, match=r"t-0\.json"):
+            finished_partitions(job)
 
 
 def test_a_whole_bucket_is_not_written_to(options: StorageOptions) -> None:

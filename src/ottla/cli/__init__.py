@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Sequence
 
 from ottla.cli.advice import describe
+from ottla.cli.waiting import tell_waiting
 from ottla.errors import (
     CorruptLogError,
     DataLossError,
@@ -32,6 +33,7 @@ COMMANDS = {
     "transactions": "show open and hanging transactions, and what they hold back",
     "groups": "show the offsets that consumer groups committed, and their lag",
     "topics": "show topic ids, partitions, replicas and configs from the cluster's metadata",
+    "finish": "publish what a killed job had decided to write, or give it up",
     "append": "tell whether a broker would take batches, and what it would store",
     "demo": "make the logs of a small cluster and show everything on them",
 }
@@ -39,7 +41,7 @@ COMMANDS = {
 GROUPS = {
     "Look": ("ls", "dump", "inspect", "transactions", "groups", "topics", "append"),
     "Check and repair": ("verify", "salvage", "report"),
-    "Write": ("export", "convert", "compact", "restore"),
+    "Write": ("export", "convert", "compact", "restore", "finish"),
     "Begin": ("demo",),
 }
 
@@ -86,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
     arguments = _parser(chosen).parse_args(words)
     try:
+        tell_waiting(arguments)
         return int(arguments.run(arguments))
     except CorruptLogError as error:
         print(f"ottla: {error.violation}", file=sys.stderr)

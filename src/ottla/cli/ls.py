@@ -17,7 +17,7 @@ from ottla.cli.output import (
     write,
 )
 from ottla.errors import Severity, Violation
-from ottla.jobs.selection import finish_publishing, require_chosen
+from ottla.jobs.selection import require_chosen
 from ottla.log.partition import Partition, Segment, read_log_directories
 from ottla.log.summary import Summary, combine, problems_beside, strangers, summarize
 
@@ -81,7 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _rows(arguments: argparse.Namespace, problems: list[Violation]) -> Iterator[Row]:
     selection = selection_of(arguments)
-    finish_publishing(selection)
     directories = read_log_directories(selection.paths)
     require_chosen(selection, [one for found in directories for one in found.partitions])
     for directory in directories:

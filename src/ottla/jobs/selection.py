@@ -1,7 +1,5 @@
 """Which logs a job is about, and from where to where: the flags that all commands share."""
 
-import os
-import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,11 +16,9 @@ from ottla.jobs.stable import Stable
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.names import DirectoryState
 from ottla.log.partition import Partition, find_partitions
-from ottla.log.publish import has_siblings, publish_committed
 from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.options.offsets import Subscription
 from ottla.options.read import ReadOptions
-from ottla.storage import is_remote, local_path
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
@@ -83,18 +79,8 @@ class Selection:
         )
 
 
-def finish_publishing(selection: Selection) -> None:
-    """Bring paths that are the OUT of a killed job, or lie in it, to the state it committed."""
-    for path in selection.paths:
-        whole = path.rstrip("/") if is_remote(path) else os.path.abspath(local_path(path))
-        if has_siblings(whole):
-            for out in filter(has_siblings, (whole, posixpath.dirname(whole))):
-                publish_committed(out, selection.storage)
-
-
 def choose_partitions(selection: Selection) -> list[Partition]:
     """The partitions that are asked for, in any state; at least one."""
-    finish_publishing(selection)
     found = find_partitions(selection.paths, selection.storage)
     require_chosen(selection, found)
     return [partition for partition in found if selection.chooses(partition)]

@@ -1,0 +1,104 @@
+"""Journals that killed jobs left: finished, discarded or given up, under the lock of the output."""
+
+import errno
+import os
+from contextlib import nullcontext
+from typing import Any
+
+from ottla.errors import OptionError, PublishError
+from ottla.jobs.write_commit import SAVES
+from ottla.log.job import Job, journal_folder
+from ottla.log.locks import lock_output, locked
+from ottla.log.publish import (
+    committed_files,
+    forget,
+    is_committed,
+    open_journals,
+    publish,
+    publish_committed,
+    staged_sizes,
+    waiting_journals,
+)
+from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.storage import exists
+
+Row = dict[str, Any]
+
+
+def finish_committed(out: str, storage: StorageOptions) -> None:
+    """Publish what dead jobs committed to OUT; what others began may still be gone on with."""
+    if waiting_journals(out, storage):
+        with lock_output(out):
+            publish_committed(out, storage, guarded=SAVES)
+
+
+def finish_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[Row]:
+    """Publish what was committed and discard what was not, unless somebody works on it.
+
+    A journal that is refused does not keep the others from being finished.
+    """
+    if not exists(out, storage) and not exists(journal_folder(out), storage):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), out)
+    if not open_journals(out, storage):
+        return []
+    with lock_output(out):
+        return [_finish(Job(out, name, storage)) for name in open_journals(out, storage)]
+
+
+def _finish(job: Job) -> Row:
+    try:
+        # Workers may still hold a save whose driver is dead; see SAVES.
+        guarded = is_committed(job) and job.name.startswith(SAVES)
+        with nullcontext(True) if guarded else locked(job) as mine:
+            if not mine:
+                return _row(job, "held")
+            if not is_committed(job):
+                row = _row(job, "discarded", list(staged_sizes(job).values()))
+                forget(job)
+                return row
+            row = _row(job, "published", [file.size for file in committed_files(job)])
+            publish(job)
+            return row
+    except PublishError as error:
+        return _row(job, "refused") | {"why": str(error)}
+
+
+def _row(job: Job, action: str, sizes: list[int] | None = None) -> Row:
+    sizes = sizes or []
+    return {
+        "type": "journal",
+        "job": job.name,
+        "action": action,
+        "files": len(sizes),
+        "bytes": sum(sizes),
+    }
+
+
+def give_up_journal(
+    out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS
+) -> tuple[Row, list[Row]]:
+    """Forget a journal though it may be committed; its row, and one for each file that is lost."""
+    if name not in open_journals(out, storage):
+        there = ", ".join(open_journals(out, storage)) or "none"
+        raise OptionError(f"{name} is no open journal in {journal_folder(out)}; there is: {there}")
+    job = Job(out, name, storage)
+    with lock_output(out), locked(job) as mine:
+        if not mine:
+            raise PublishError(f"a process works on {job.folder}: let it end first")
+        lost = _lost(job)
+        forget(job)
+    return _row(job, "given up", [row["bytes"] for row in lost]), lost
+
+
+def _lost(job: Job) -> list[Row]:
+    """What is staged, by its place in OUT where the commit can be read."""
+    staged = staged_sizes(job)
+    try:
+        targets = {file.staged: file.target for file in committed_files(job)}
+    except (PublishError, FileNotFoundError):
+        targets = {name: name for name in staged}
+    return [
+        {"type": "lost", "job": job.name, "file": target, "bytes": staged[name]}
+        for name, target in targets.items()
+        if name in staged
+    ]
