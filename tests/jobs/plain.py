@@ -23,7 +23,7 @@ def publish_plainly(job: Job, plan: OutputJob) -> list[dict[str, Any]]:
     closed = {key: plan.close(job, part) for key, part in plan.closing(finished).items()}
     chosen = [*finished.values(), *closed.values()]
     rows = combine_accounts(part.account for part in chosen)
-    write_account(job, rows, plan.options)
+    write_account(job, rows, plan.options, plan.remember(finished))
     commit(job, [file for part in chosen for file in part.files], rows)
     publish(job)
     return rows

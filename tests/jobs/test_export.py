@@ -4,6 +4,7 @@ import base64
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -120,6 +121,84 @@ def test_files_without_an_account_are_not_added_to(tmp_path: Path, topic: list[W
     shutil.rmtree(tmp_path / "out.ottla")
     with pytest.raises(OptionError, match="no account of it"):
         export(tmp_path)
+
+
+FIRST_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+def write_source(
+    folder: Path,
+    rows: list[Row],
+    *,
+    topic_id: str | None = None,
+    cluster: str | None = None,
+    base: int = 0,
+) -> None:
+    """The logs of `export`, in place of what was there."""
+    shutil.rmtree(folder / "logs", ignore_errors=True)
+    path = write_partition(folder / "logs", "orders-0", base, b"".join(batch([r]) for r in rows))
+    if topic_id:
+        (path.parent / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
+    if cluster:
+        text = f"version=1\ncluster.id={cluster}\nnode.id=1\n"
+        (folder / "logs" / "meta.properties").write_text(text)
+
+
+def rows_of(count: int, timestamp: int = 1000, value: bytes = b"a", start: int = 0) -> list[Row]:
+    return [Row(at, timestamp + at, b"k", value) for at in range(start, count)]
+
+
+OTHERS = {
+    "another-topic-id": ({"topic_id": OTHER_ID}, rows_of(12), "topic id"),
+    "another-cluster": ({"topic_id": FIRST_ID, "cluster": "two"}, rows_of(12), "cluster"),
+    "another-timestamp": ({}, rows_of(12, timestamp=5000), "timestamp"),
+    "another-value": ({}, rows_of(12, value=b"b"), "another key or value"),
+    "a-shorter-log": ({}, rows_of(5), "ends at offset 5"),
+}
+
+
+@pytest.mark.parametrize(("ids", "rows", "told"), OTHERS.values(), ids=OTHERS)
+def test_another_source_is_refused(
+    tmp_path: Path, ids: dict[str, str], rows: list[Row], told: str
+) -> None:
+    known = {"topic_id": FIRST_ID, "cluster": "one"} if ids else {}
+    write_source(tmp_path, rows_of(10), **known)
+    export(tmp_path)
+    before = tree(tmp_path / "out")
+    write_source(tmp_path, rows, **ids)
+    with pytest.raises(OptionError, match=f"another source.*{told}.*another OUT"):
+        export(tmp_path)
+    assert tree(tmp_path / "out") == before
+
+
+def test_another_partition_of_another_topic_with_that_name_is_refused(tmp_path: Path) -> None:
+    write_source(tmp_path, rows_of(10), topic_id=FIRST_ID)
+    export(tmp_path)
+    write_source(tmp_path, rows_of(10), topic_id=OTHER_ID)
+    (tmp_path / "logs" / "orders-0").rename(tmp_path / "logs" / "orders-1")
+    with pytest.raises(OptionError, match="another source"):
+        export(tmp_path)
+
+
+GROWN = {
+    "grown": ({}, rows_of(12)),
+    "ids-known-later": ({"topic_id": FIRST_ID, "cluster": "one"}, rows_of(12)),
+    "head-deleted": ({"base": 5}, rows_of(12, start=5)),
+    "all-deleted": ({"base": 11}, rows_of(12, start=11)),
+    "compacted": ({}, [*rows_of(3, start=2), *rows_of(12, start=11)]),
+}
+
+
+@pytest.mark.parametrize(("how", "rows"), GROWN.values(), ids=GROWN)
+def test_the_same_source_is_gone_on_with(
+    tmp_path: Path, how: dict[str, Any], rows: list[Row]
+) -> None:
+    write_source(tmp_path, rows_of(10))
+    export(tmp_path)
+    write_source(tmp_path, rows, **how)
+    export(tmp_path)
+    offsets = [offset for (offset,) in query(tmp_path, '"offset"')]
+    assert offsets == [*range(10), *(row.offset for row in rows if row.offset >= 10)]
 
 
 def test_another_spelling_of_out_is_the_same_out(tmp_path: Path, topic: list[Written]) -> None:

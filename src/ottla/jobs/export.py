@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,7 +20,19 @@ import pyarrow.parquet as pq
 
 from ottla.arrow.schema import HEADERS_TYPE
 from ottla.errors import OptionError
+from ottla.jobs.account import FILE as ACCOUNT_FILE
 from ottla.jobs.account import account_row
+from ottla.jobs.export_source import (
+    Remembered,
+    Source,
+    check_source,
+    identify,
+    name_sources,
+    parse_sources,
+    refuse_source,
+    remember_record,
+)
+from ottla.jobs.finish import finish_committed
 from ottla.jobs.json_lines import json_lines
 from ottla.jobs.logs import Log
 from ottla.jobs.output import OutputJob, nothing_to_close
@@ -27,23 +40,25 @@ from ottla.jobs.read import read_slice
 from ottla.jobs.selection import Selection, choose_logs, cut_log, resolve_selection
 from ottla.jobs.slices import Slice
 from ottla.log.checkpoints import TopicPartition
+from ottla.log.journal import read_json
 from ottla.log.publish import (
     FinishedPartition,
     Job,
     StagedFile,
+    committed_journals,
     journal_folder,
     new_staged_name,
-    publish_committed,
     staged_path,
 )
 from ottla.log.segment import Mode
 from ottla.object_store import StorageOptions
 from ottla.options.read import ReadOptions
-from ottla.storage import exists, join, list_files, open_file, open_output, read_bytes
+from ottla.storage import exists, join, list_files, open_file, open_output
 
 ROW_GROUP_BYTES: Final = 64 << 20
 _COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 _MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
+Accounts = dict[str, dict[str, Any]]
 _FILE: Final = re.compile(r"topic=([^/]+)/partition=([0-9]+)/[0-9]{20}-([0-9]{20})\.\w+")
 
 
@@ -90,10 +105,14 @@ class ExportPart:
 def plan_export(selection: Selection, out: str, options: ExportOptions) -> OutputJob:
     """Export what is chosen, as far as it is not in OUT already."""
     logs = choose_logs(selection, with_internal=False)
-    publish_committed(out, selection.storage)
+    finish_committed(out, selection.storage)
     form = _form(selection, options)
-    _check_form(out, form, selection.storage)
     done = exported_offsets(out, selection.storage)
+    identities = [identify(log, selection.storage) for log in logs]
+    if done:
+        accounts = _read_accounts(out, selection.storage)
+        _check_form(out, form, accounts)
+        _check_sources(out, logs, identities, accounts, done, selection.storage)
     parts = {}
     for log in logs:
         for part in _new_slices(log, selection, options, done):
@@ -116,6 +135,7 @@ def plan_export(selection: Selection, out: str, options: ExportOptions) -> Outpu
         stage=export_part,
         closing=nothing_to_close,
         close=export_part,
+        remember=partial(name_sources, identities),
     )
 
 
@@ -165,16 +185,14 @@ def _form(selection: Selection, options: ExportOptions) -> dict[str, str | None]
     }
 
 
-def _check_form(out: str, form: Mapping[str, str | None], storage: StorageOptions) -> None:
-    if not exported_offsets(out, storage):
-        return
-    forms = _earlier_forms(out, list(form), storage)
-    if not forms:
+def _check_form(out: str, form: Mapping[str, str | None], accounts: Accounts) -> None:
+    if not accounts:
         raise OptionError(
             f"{out} holds an export, but {journal_folder(out)} has no account of it:"
             " choose another OUT"
         )
-    for before in forms:
+    for account in accounts.values():
+        before = {name: account["options"].get(name) for name in form}
         wrong = [name for name in form if form[name] != before[name]]
         if wrong:
             told = ", ".join(f"{name} is {before[name]}, not {form[name]}" for name in wrong)
@@ -183,18 +201,33 @@ def _check_form(out: str, form: Mapping[str, str | None], storage: StorageOption
             )
 
 
-def _earlier_forms(
-    out: str, names: Sequence[str], storage: StorageOptions
-) -> list[dict[str, str | None]]:
-    journal = journal_folder(out)
-    if not exists(journal, storage):
-        return []
-    accounts = [
-        json.loads(read_bytes(entry, storage))
-        for entry in list_files(journal, storage)
-        if posixpath.basename(entry.path) == "account.json"
-    ]
-    return [{name: account["options"].get(name) for name in names} for account in accounts]
+def _check_sources(
+    out: str,
+    logs: Sequence[Log],
+    identities: Sequence[Source],
+    accounts: Accounts,
+    done: Mapping[TopicPartition, int],
+    storage: StorageOptions,
+) -> None:
+    before = [source for path, one in accounts.items() for source in parse_sources(one, path)]
+    for log, mine in zip(logs, identities, strict=True):
+        difference = check_source(log, mine, before, done.get(mine.name), storage)
+        if difference is not None:
+            raise refuse_source(log, out, difference)
+
+
+def _read_accounts(out: str, storage: StorageOptions) -> Accounts:
+    """The accounts of the exports that were committed to OUT, by their path."""
+    accounts: Accounts = {}
+    for name in committed_journals(out, storage):
+        path = Job(out, name, storage).path(ACCOUNT_FILE)
+        if not exists(path, storage):
+            continue  # a save has none
+        account = read_json(path, storage)
+        options = account.get("options")
+        if isinstance(options, dict) and options.get("command") == "export":
+            accounts[path] = account
+    return accounts
 
 
 def export_part(job: Job, part: ExportPart) -> FinishedPartition:
@@ -204,6 +237,7 @@ def export_part(job: Job, part: ExportPart) -> FinishedPartition:
     read = ReadOptions((), mode=options.mode, storage=part.storage)
     rows = violations = 0
     first = last = None
+    remembered: list[Remembered] = []
     staged = new_staged_name(f"{name.topic}.{options.format}")
     path = staged_path(job, staged)
     with (
@@ -221,6 +255,8 @@ def export_part(job: Job, part: ExportPart) -> FinishedPartition:
             first = low if first is None else min(first, low)
             last = high if last is None else max(last, high)
             writer.write(reading.records)
+            ends = [remember_record(reading.records, row) for row in (0, len(offsets) - 1)]
+            remembered = [min(remembered + ends), max(remembered + ends)]
     files = []
     if rows:
         with open_file(path, job.storage) as file:
@@ -243,7 +279,7 @@ def export_part(job: Job, part: ExportPart) -> FinishedPartition:
         firstOffset=first,
         lastOffset=last,
     )
-    return FinishedPartition(files, row)
+    return FinishedPartition(files, row | {"remembered": remembered})
 
 
 def export_schema(options: ExportOptions) -> pa.Schema:

@@ -21,12 +21,18 @@ def nothing_to_close(_: Mapping[str, FinishedPartition]) -> Mapping[str, Part]:
     return {}
 
 
+def nothing_to_remember(_: Mapping[str, FinishedPartition]) -> Sequence[Any]:
+    """For jobs that need to know nothing of the ones before."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class OutputJob:
     """What to run. `inputs` and `options` name the job: the same ones resume it.
 
     Keys of `parts` and of what `closing` makes of them are names of files, and never the same. The
-    accounts of both are added up by topic and partition.
+    accounts of both are added up by topic and partition. What `remember` makes of finished parts
+    is kept with the account.
     """
 
     title: str
@@ -38,3 +44,4 @@ class OutputJob:
     stage: Callable[[Job, Any], FinishedPartition]
     closing: Callable[[Mapping[str, FinishedPartition]], Mapping[str, Part]]
     close: Callable[[Job, Any], FinishedPartition]
+    remember: Callable[[Mapping[str, FinishedPartition]], Sequence[Any]] = nothing_to_remember

@@ -89,7 +89,7 @@ def stage_and_publish(
     finished |= stage(spark, job, closing, plan.close, title="side files", quiet=quiet)
     chosen = [finished[key] for key in (*plan.parts, *closing)]
     rows = combine_accounts(part.account for part in chosen)
-    write_account(job, rows, plan.options)
+    write_account(job, rows, plan.options, plan.remember(finished))
     commit(job, [file for part in chosen for file in part.files], rows)
     publish(job)
     return rows
