@@ -4,7 +4,6 @@ What is kept and what is quarantined is that of `log.salvage.plan_salvage`.
 """
 
 import os
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from ottla.jobs.selection import Selection, choose_logs
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.partition import Partition, Segment
 from ottla.log.publish import FinishedPartition, Job, new_staged_name, staged_path
-from ottla.log.salvage import find_intact, plan_from
+from ottla.log.salvage import find_intact, plan_from, read_found, write_found
 from ottla.log.salvage_writer import write_salvage
 from ottla.object_store import StorageOptions
 from ottla.storage import open_file, read_bytes, write_file
@@ -71,7 +70,7 @@ def plan_salvage_job(
         rescues = {}
         for log in logs:
             directory = os.path.basename(log.partition.path)
-            found = tuple(finished[key].account["found"] for key, _ in searches[directory])
+            found = tuple(finished[key].account.get("found", "") for key, _ in searches[directory])
             rescues[directory] = Rescue(log.partition, found, selection.storage)
         return rescues
 
@@ -93,16 +92,16 @@ def search_segment(job: Job, search: Search) -> FinishedPartition:
     with open_file(search.segment.log, search.storage) as file:
         found = find_intact(file, search.segment.base_offset, search.max_batch_bytes)
     staged = new_staged_name("found")
-    write_file(staged_path(job, staged), pickle.dumps(found), job.storage)
+    write_file(staged_path(job, staged), write_found(found), job.storage)
     return FinishedPartition([], _row(search.name) | {"found": staged})
 
 
 def rescue_partition(job: Job, rescue: Rescue) -> FinishedPartition:
     """Choose the chain of a partition, and stage it and its quarantine."""
-    found = [
-        pickle.loads(read_bytes(staged_path(job, staged), job.storage))  # noqa: S301  ours
-        for staged in rescue.found
-    ]
+    found = []
+    for staged, segment in zip(rescue.found, rescue.partition.segments, strict=True):
+        path = staged_path(job, staged)
+        found.append(read_found(read_bytes(path, job.storage), segment, path))
     plans = plan_from(rescue.partition, found)
     finished = write_salvage(rescue.partition, plans, job, rescue.storage)
     intact = sum(its.batches.position.size for its in found)

@@ -5,14 +5,16 @@ the chain of them with rising offsets that has the most bytes is kept, byte for 
 quarantined with the rule that it breaks: kept and quarantined together are the input.
 """
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
-from ottla.errors import Rule, Stage, Violation
+from ottla.errors import PublishError, Rule, Stage, Violation
 from ottla.kernels import salvage, status
 from ottla.kernels.tables import Batches, Int64s, allocate_batches, concat_batches, take_batches
 from ottla.log.buffer import WINDOW_BYTES, Buffer
@@ -23,6 +25,7 @@ from ottla.region import Region
 from ottla.storage import File, open_file
 
 _TABLE_ROWS: Final = 1 << 14
+_RULES: Final = {str(rule): rule for rule in Rule}
 
 
 class Found(NamedTuple):
@@ -122,6 +125,40 @@ def _search(file: File, max_batch_bytes: int) -> Iterator[tuple[Region, Batches,
             needed = int(state[salvage.NEEDED])
             if rows:
                 yield buffer.region(), take_batches(table, slice(0, rows)), kinds[:rows]
+
+
+def write_found(found: Found) -> bytes:
+    """What was found in a segment, as a file for the task that plans."""
+    broken = [[row, asdict(violation)] for row, violation in found.broken.items()]
+    columns = np.stack(found.batches).astype("<i8")
+    return json.dumps(broken).encode() + b"\n" + columns.tobytes()
+
+
+def read_found(data: bytes, segment: Segment, path: str) -> Found:
+    """What `write_found` wrote of a segment; the file is believed no further than it fits that."""
+    text, _, table = data.partition(b"\n")
+    try:
+        columns = np.frombuffer(table, "<i8").astype(np.int64).reshape(len(Batches._fields), -1)
+        broken = {
+            int(row): Violation(**its | {"rule": _RULES[its["rule"]]})
+            for row, its in json.loads(text)
+        }
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise _unfit(path, segment) from error
+    batches = Batches(*columns)
+    position, size = batches.position, batches.size
+    fits = (position >= 0) & (size > 0) & (size <= segment.log.size)
+    fits &= position <= segment.log.size - size
+    rows = range(position.size)
+    if not fits.all() or (np.diff(position) < 0).any() or not all(row in rows for row in broken):
+        raise _unfit(path, segment)
+    return Found(batches, broken)
+
+
+def _unfit(path: str, segment: Segment) -> PublishError:
+    return PublishError(
+        f"{path} is not what was found in {segment.log.path}: delete its job, and salvage again"
+    )
 
 
 def choose_chain(found: list[Found]) -> list[npt.NDArray[np.bool_]]:
