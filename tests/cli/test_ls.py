@@ -126,3 +126,33 @@ def test_a_name_that_is_no_utf_8_is_escaped(
     log = tmp_path / "\udcff" / "00000000000000000000.log"
     main(["ls", str(log), "--format", "text"])
     assert rb"/\udcff" in capfdbinary.readouterr().out
+
+
+REMOTE = {
+    "all-0/00000000000000000150.log": b"",
+    "inside-0/00000000000000000005.log": LOG["a.b-c-0/00000000000000000005.log"],
+    "some-0/00000000000000000005.log": LOG["a.b-c-0/00000000000000000005.log"],
+    "log-start-offset-checkpoint": b"0\n3\nall 0 10\ninside 0 6\nsome 0 0\n",
+}
+
+
+def test_a_log_may_start_elsewhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What is in remote storage only is part of the log."""
+    put(tmp_path, REMOTE)
+    _, rows, _ = ls(capfd, str(tmp_path))
+    assert [(row["logStartOffset"], row["remoteOffsets"]) for row in rows] == [
+        (10, 140),
+        (6, 0),
+        (0, 5),
+    ]
+    assert main(["ls", str(tmp_path), "--format", "text"]) == 0
+    out, _ = capfd.readouterr()
+    assert all(text in out for text in ("10..149 remote", "5..7 from 6", "0..4 remote, 5..7"))
+
+
+def test_a_broken_checkpoint_of_log_starts_is_a_problem(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path, LOG | {"log-start-offset-checkpoint": b"broken"})
+    code, _, err = ls(capfd, str(tmp_path))
+    assert (code, "checkpoint-readable" in err) == (1, True)

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import naive
-from ottla.jobs.account import combine_accounts, write_account
-from ottla.jobs.output import OutputJob
-from ottla.log.publish import Job, commit, job_name, publish, run_job
+from ottla.jobs.output import OutputJob, publish_output
+from ottla.log.publish import Job, job_name, run_job
 
 Record = tuple[int, int, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
 
@@ -21,12 +20,7 @@ def publish_plainly(job: Job, plan: OutputJob) -> list[dict[str, Any]]:
     """The same for a job that has begun."""
     finished = {key: plan.stage(job, part) for key, part in plan.parts.items()}
     closed = {key: plan.close(job, part) for key, part in plan.closing(finished).items()}
-    chosen = [*finished.values(), *closed.values()]
-    rows = combine_accounts(part.account for part in chosen)
-    write_account(job, rows, plan.options, plan.remember(finished))
-    commit(job, [file for part in chosen for file in part.files], rows)
-    publish(job)
-    return rows
+    return publish_output(job, plan, finished | closed)
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -36,7 +36,7 @@ def salvage_whole(logs: Path, out: Path) -> None:
         files = []
         for partition in find_partitions([logs]):
             plans = plan_salvage(partition)
-            files += write_salvage(partition, plans, job, job.storage).files
+            files += write_salvage(partition, plans, job, job.storage, None).files
         commit(job, files, [])
         publish(job)
 

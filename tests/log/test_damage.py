@@ -245,7 +245,7 @@ def salvage_damaged(folder: Path, sound: Sound, chooser: random.Random, damages:
 
     out = folder / "out"
     with run_job(str(out), "j") as job:
-        finished = write_salvage(partition, plans, job, DEFAULT_OPTIONS)
+        finished = write_salvage(partition, plans, job, DEFAULT_OPTIONS, None)
         commit(job, finished.files, [finished.account])
         publish(job)
     (clean,) = find_partitions([out])

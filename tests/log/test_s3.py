@@ -138,7 +138,7 @@ def test_a_partition_in_a_bucket_is_checked_and_salvaged(
     assert rules == ["crc-matches", "offset-gap"]
     out = f"s3://{BUCKET}/salvaged"
     with run_job(out, "j", options) as job:
-        finished = write_salvage(partition, plan_salvage(partition, options), job, options)
+        finished = write_salvage(partition, plan_salvage(partition, options), job, options, None)
         commit(job, finished.files, [finished.account])
         publish(job)
     (clean,) = find_partitions([out], options)

@@ -26,7 +26,7 @@ def test_kept_batches_and_quarantined_bytes_are_the_input(tmp_path: Path) -> Non
     (partition,) = find_partitions([tmp_path / "in"])
     out = tmp_path / "out"
     with run_job(str(out), "j") as job:
-        finished = write_salvage(partition, plan_salvage(partition), job, DEFAULT_OPTIONS)
+        finished = write_salvage(partition, plan_salvage(partition), job, DEFAULT_OPTIONS, None)
         commit(job, finished.files, [finished.account])
         publish(job)
 
@@ -60,6 +60,9 @@ def test_a_partition_of_which_nothing_can_be_saved_is_empty(tmp_path: Path) -> N
     (source / f"{0:020d}.log").write_bytes(b"nothing here" * 100)
     (partition,) = find_partitions([tmp_path / "in"])
     with run_job(str(tmp_path / "out"), "j") as job:
-        finished = write_salvage(partition, plan_salvage(partition), job, DEFAULT_OPTIONS)
-    assert [file.target for file in finished.files] == ["t-0/leader-epoch-checkpoint"]
+        finished = write_salvage(partition, plan_salvage(partition), job, DEFAULT_OPTIONS, None)
+    names = [f"{0:020d}{kind}" for kind in (".log", ".index", ".timeindex")]
+    assert [file.target for file in finished.files] == [
+        f"t-0/{name}" for name in (*names, "leader-epoch-checkpoint")
+    ]
     assert finished.account["quarantinedBytes"] == 1200

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ottla.cli.flags import add_partitions
@@ -16,10 +16,14 @@ from ottla.cli.output import (
     time_text,
     write,
 )
-from ottla.errors import Severity, Violation
+from ottla.errors import CorruptLogError, Severity, Violation
 from ottla.jobs.selection import require_chosen
-from ottla.log.partition import Partition, Segment, read_log_directories
+from ottla.log.checkpoints import TopicPartition, read_offset_checkpoint
+from ottla.log.extent import remote_offsets
+from ottla.log.names import LOG_START_CHECKPOINT, DirectoryState
+from ottla.log.partition import LogDirectory, Partition, Segment, read_log_directories
 from ottla.log.summary import Summary, combine, problems_beside, strangers, summarize
+from ottla.storage import read_bytes
 
 Row = dict[str, Any]
 
@@ -85,19 +89,48 @@ def _rows(arguments: argparse.Namespace, problems: list[Violation]) -> Iterator[
     require_chosen(selection, [one for found in directories for one in found.partitions])
     for directory in directories:
         problems += strangers(directory)
+        starts = _log_starts(directory, problems)
         for partition in directory.partitions:
             if selection.chooses(partition):
-                yield from _partition_rows(partition, arguments.segments, problems)
+                start = _log_start(partition, starts)
+                yield from _partition_rows(partition, start, arguments.segments, problems)
+
+
+def _log_starts(directory: LogDirectory, problems: list[Violation]) -> dict[TopicPartition, int]:
+    entry = directory.files.get(LOG_START_CHECKPOINT)
+    if entry is None:
+        return {}
+    try:
+        return read_offset_checkpoint(read_bytes(entry), entry.path)
+    except CorruptLogError as error:
+        problems.append(error.violation)
+        return {}
+
+
+def _log_start(partition: Partition, starts: Mapping[TopicPartition, int]) -> int | None:
+    """What a checkpoint says of a log; it names none that is being deleted."""
+    name = partition.name
+    if name is None or name.state is not DirectoryState.LIVE:
+        return None
+    return starts.get(TopicPartition(name.topic, name.partition))
 
 
 def _partition_rows(
-    partition: Partition, with_segments: bool, problems: list[Violation]
+    partition: Partition, log_start: int | None, with_segments: bool, problems: list[Violation]
 ) -> Iterator[Row]:
     pairs = list(summarize(partition))
     whole = combine([summary for _, summary in pairs])
     whole.problems += problems_beside(partition)
     problems += whole.problems
-    yield {"type": "partition", **_names(partition), "segments": len(pairs), **_facts(whole)}
+    remote = remote_offsets(partition, log_start)
+    yield {
+        "type": "partition",
+        **_names(partition),
+        "segments": len(pairs),
+        "logStartOffset": remote.start,
+        "remoteOffsets": len(remote),
+        **_facts(whole),
+    }
     if with_segments:
         for segment, summary in pairs:
             yield {"type": "segment", **_names(partition), **_segment(segment), **_facts(summary)}
@@ -148,13 +181,25 @@ def _line(row: Row) -> tuple[str, ...]:
         f"  {row['baseOffset']:020d}" if is_segment else f"{name}{state}",
         "" if is_segment else str(row["segments"]),
         str(row["bytes"]),
-        _range(row["firstOffset"], row["lastOffset"]),
+        _offsets(row),
         _range(time_text(row["firstTimestamp"]), time_text(row["lastTimestamp"])),
         str(row["batches"]),
         ",".join(map(str, row["magics"])),
         ",".join(row["codecs"]),
         str(len(row["problems"]) or ""),
     )
+
+
+def _offsets(row: Row) -> str:
+    """Those of the batches here, and where the log starts if that is elsewhere."""
+    here = _range(row["firstOffset"], row["lastOffset"])
+    start, remote = row.get("logStartOffset"), row.get("remoteOffsets")
+    if remote:
+        there = f"{start}..{start + remote - 1} remote"
+        return f"{there}, {here}" if here else there
+    if row["firstOffset"] is not None and start is not None and start > row["firstOffset"]:
+        return f"{here} from {start}"
+    return here
 
 
 def _range(first: Any, last: Any) -> str:

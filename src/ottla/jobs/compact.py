@@ -7,7 +7,7 @@ runs them; what is decided about a batch or a record is in `ottla.rules`.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from ottla.errors import OptionError, PublishError
@@ -29,7 +29,6 @@ from ottla.jobs.compact_survey import (
 )
 from ottla.jobs.logs import Bounds, Log
 from ottla.jobs.output import OutputJob, nothing_to_close
-from ottla.jobs.rewrite import read_metadata
 from ottla.jobs.selection import Selection, choose_logs
 from ottla.jobs.slices import Task, cut_tasks
 from ottla.jobs.stable import Stable
@@ -81,6 +80,7 @@ class Compaction:
             "options": asdict(self.options) | {"config": self.options.config._asdict()},
             "checkpoints": sorted(self.checkpoints.items()),
             "now": self.now,
+            "logStarts": sorted((log.name, log.log_start) for log in self.logs),
         }
 
     def cleans(self, surveyed: Surveyed) -> bool:
@@ -192,26 +192,24 @@ def plan_second_pass(
 ) -> OutputJob:
     """The parts of all logs; those that are only copied too, unless nothing is written."""
     parts: dict[str, CompactPart] = {}
-    keys: dict[str, list[str]] = {}
+    its_parts: dict[str, dict[str, CompactPart]] = {}
     number = 0
     for each in surveyed:
         facts = f"{each.directory}.facts"
         write_file(staged_path(job, facts), write_facts(each.facts), job.storage)
+        planned: list[CompactPart] = []
         if plan.cleans(each):
-            its_parts = list(_cleaned_parts(plan, each, found, number, now))
+            planned += _cleaned_parts(plan, each, found, number, now)
             number += len(each.groups)
-        else:
-            its_parts = []
         if not plan.explains:
-            its_parts += _copied_parts(plan, each)
-        named = {f"{part.directory}.{part.base_offset:020d}": part for part in its_parts}
+            planned += _copied_parts(plan, each)
+        named = {f"{part.directory}.{part.base_offset:020d}": part for part in planned}
+        its_parts[each.directory] = named
         parts |= named
-        keys[each.directory] = list(named)
 
     def closing(finished: Mapping[str, FinishedPartition]) -> dict[str, CompactedLog]:
         return {
-            each.directory: _closing(plan, each, finished, keys[each.directory])
-            for each in surveyed
+            each.directory: _closing(each, finished, its_parts[each.directory]) for each in surveyed
         }
 
     return OutputJob(
@@ -224,6 +222,7 @@ def plan_second_pass(
         stage=count_part if plan.explains else write_part,
         closing=nothing_to_close if plan.explains else closing,
         close=close_log,
+        log_starts={each.log.name: each.log.log_start for each in surveyed if each.log.name},
     )
 
 
@@ -274,19 +273,17 @@ def _part(
 
 
 def _closing(
-    plan: Compaction,
-    each: Surveyed,
-    finished: Mapping[str, FinishedPartition],
-    keys: Sequence[str],
+    each: Surveyed, finished: Mapping[str, FinishedPartition], parts: Mapping[str, CompactPart]
 ) -> CompactedLog:
     assert each.log.name is not None
-    logs = [file for key in keys for file in finished[key].files if file.target.endswith(Kind.LOG)]
+    logs = [file for key in parts for file in finished[key].files if file.target.endswith(Kind.LOG)]
+    bases = [part.base_offset for part in parts.values()]
     return CompactedLog(
         each.directory,
         each.log.name,
         tuple(sorted(logs, key=lambda file: file.target)),
-        read_metadata(each.log, plan.selection.storage),
-        each.log_end,
+        max(bases),
+        replace(each.extent, base_offset=min(bases)),
         f"{each.directory}.facts",
     )
 

@@ -12,20 +12,22 @@ from ottla.batch.records import Reused
 from ottla.format.sentinels import INT32_MAX
 from ottla.jobs.account import Row, account_row
 from ottla.jobs.compact_survey import Facts, read_facts
-from ottla.jobs.rewrite import scanned, sound_windows
+from ottla.jobs.rewrite import sound_windows
 from ottla.jobs.slices import Slice
 from ottla.jobs.transactions import walk_markers
+from ottla.jobs.trim import scanned
 from ottla.kernels import gather
 from ottla.kernels.tables import Batches, take_batches
 from ottla.log.checkpoints import INT64_MAX, TopicPartition
+from ottla.log.extent import Extent, Staged, stage_extent
 from ottla.log.index_builder import SegmentConfig
-from ottla.log.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, Kind, file_name
+from ottla.log.names import Kind, file_name
 from ottla.log.order import first_offsets
 from ottla.log.partition import Segment
 from ottla.log.publish import FinishedPartition, Job, StagedFile, staged_path
 from ottla.log.segment import Window
 from ottla.log.segment_writer import LogWriter
-from ottla.log.side_files import SideFiles, stage_file
+from ottla.log.side_files import SideFiles, stage_segment
 from ottla.log.transaction_index import write_transaction_index
 from ottla.object_store import StorageOptions
 from ottla.region import Region
@@ -162,7 +164,10 @@ def _cleaned(
 
 
 def write_part(job: Job, part: CompactPart) -> FinishedPartition:
-    """Stage the segment that a part becomes; it may be empty, as the cleaner's may."""
+    """Stage the segment that a part becomes; it may be empty, as the cleaner's may.
+
+    An empty last one is left to who knows where the log ends.
+    """
     writer = LogWriter(job, part.directory, part.base_offset, _ONE_SEGMENT)
     counts = dict.fromkeys(("readBatches", "readRecords", "writtenBatches", "writtenRecords"), 0)
     counts |= dict.fromkeys(("copiedBatches", "skippedBatches"), 0)
@@ -179,8 +184,8 @@ def write_part(job: Job, part: CompactPart) -> FinishedPartition:
             last = int(remains.batches.last_offset[-1])
             writer.append(remains.region, remains.batches)
     files = writer.close()
-    if not files:
-        files = [stage_file(job, part.directory, file_name(part.base_offset, Kind.LOG), b"")]
+    if not files and not part.has_last:
+        files = stage_segment(job, part.directory, part.base_offset, b"")
     # Cleaner.cleanSegments: the time of the last segment, for retention and for old tombstones.
     modified_ms = part.segments[-1].log.modified_ns // 1_000_000
     for file in files:
@@ -213,13 +218,16 @@ def count_part(job: Job, part: CompactPart) -> FinishedPartition:
 
 @dataclass(frozen=True, slots=True)
 class CompactedLog:
-    """A partition whose logs are staged; `facts` is a file under `staging`."""
+    """A partition whose logs are staged; `facts` is a file under `staging`.
+
+    `last_base` is that of its last segment, which is not there if nothing is left of it.
+    """
 
     directory: str
     name: TopicPartition
     logs: tuple[StagedFile, ...]
-    metadata: bytes | None
-    log_end: int
+    last_base: int
+    extent: Extent
     facts: str
 
     @property
@@ -236,18 +244,24 @@ def close_log(job: Job, log: CompactedLog) -> FinishedPartition:
     beside = SideFiles(job, log.directory)
     bases = [int(posixpath.basename(file.target).removesuffix(Kind.LOG)) for file in log.logs]
     markers = facts.retained["last_offset"]
-    for base, following, staged in zip(bases, [*bases[1:], INT64_MAX], log.logs, strict=True):
-        if base != bases[0] and base != log.log_end:
+    next_offset, log_end = log.last_base, log.extent.log_end
+    ends = [*bases[1:], INT64_MAX]
+    for base, following, staged in zip(bases, ends[: len(bases)], log.logs, strict=True):
+        if base != bases[0] and base != log_end:
             beside.stage_snapshot(base)
         with open_file(staged_path(job, staged.staged), job.storage) as file:
             for walked, its_markers in walk_markers(file):
                 beside.follow(walked.batches, its_markers)
+                if walked.batches.position.size:
+                    next_offset = max(next_offset, int(walked.batches.last_offset[-1]) + 1)
         entries = facts.retained[(markers >= base) & (markers < following)]
         if entries.size:
             name = file_name(base, Kind.TRANSACTION_INDEX)
             beside.stage(name, write_transaction_index(entries))
-    beside.stage(file_name(log.log_end, Kind.PRODUCER_SNAPSHOT), facts.snapshot)
-    beside.stage(LEADER_EPOCH_CHECKPOINT, facts.leader_epochs)
-    if log.metadata is not None:
-        beside.stage(PARTITION_METADATA, log.metadata)
-    return FinishedPartition(beside.files, account_row(log.name.topic, log.name.partition))
+    if log.last_base == log_end and log.last_base not in bases:  # the active segment was empty
+        beside.files += stage_segment(job, log.directory, log_end, b"")
+        bases.append(log_end)
+    stage_extent(beside, log.extent, Staged(bases[0] if bases else None, next_offset))
+    beside.stage(file_name(log_end, Kind.PRODUCER_SNAPSHOT), facts.snapshot)
+    row = account_row(log.name.topic, log.name.partition)
+    return FinishedPartition(beside.files, row | {"notes": beside.notes})

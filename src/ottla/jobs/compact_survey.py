@@ -7,7 +7,7 @@ where each of them begins: with that, segments can be cleaned in any order.
 import io
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,16 +20,12 @@ from ottla.jobs.selection import Selection
 from ottla.jobs.transactions import walk_markers
 from ottla.kernels.producers import Markers
 from ottla.kernels.tables import Batches
-from ottla.log.checkpoints import (
-    EpochStart,
-    TopicPartition,
-    read_offset_checkpoint,
-    write_leader_epochs,
-)
-from ottla.log.names import CLEANER_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, Kind
+from ottla.log.checkpoints import EpochStart, TopicPartition, read_offset_checkpoint
+from ottla.log.extent import Extent, find_extent, join_lineage
+from ottla.log.names import CLEANER_CHECKPOINT, Kind
 from ottla.log.partition import LogDirectory, Segment, read_log_directories
 from ottla.log.producer_snapshot import write_producer_snapshot
-from ottla.log.side_files import epoch_changes
+from ottla.log.side_files import follow_epochs
 from ottla.object_store import StorageOptions
 from ottla.rules.cleanable import (
     Cleanable,
@@ -90,7 +86,6 @@ class Facts(NamedTuple):
     retained: Entries
     producers: LastRecords
     snapshot: bytes
-    leader_epochs: bytes
 
 
 class Surveyed(NamedTuple):
@@ -105,8 +100,12 @@ class Surveyed(NamedTuple):
     groups: tuple[Group, ...]
     rest: tuple[Segment, ...]
     facts: Facts
-    log_end: int
+    extent: Extent
     legacy_horizon: int
+
+    @property
+    def log_end(self) -> int:
+        return self.extent.log_end
 
     @property
     def directory(self) -> str:
@@ -159,12 +158,13 @@ def survey_log(
         np.concatenate([retained[retained["last_offset"] < bound], later]),
         last_records(remove_expired(state, now, options.producer_id_expiration_ms)),
         write_producer_snapshot(to_snapshot(state)),
-        _leader_epochs(log, seen.epochs, storage),
     )
     clean = [each for each in segments if each.base_offset < cleanable.first_dirty_offset]
     horizon = _modified(clean[-1]) - options.config.delete_retention_ms if clean else 0
     rest = tuple(segments[len(cleaned) :])
-    return Surveyed(log, cleanable, groups, rest, facts, _log_end(log, seen), horizon)
+    extent = find_extent(log.partition, log.log_start, _log_end(log, seen), storage)
+    extent = replace(extent, epochs=join_lineage(extent.epochs, seen.epochs))
+    return Surveyed(log, cleanable, groups, rest, facts, extent, horizon)
 
 
 def judge_headers(
@@ -200,9 +200,7 @@ def walk_headers(log: Log, storage: StorageOptions) -> Headers:
                 continue
             first = int(batches.max_timestamp[0]) if largest == NO_TIMESTAMP else first
             largest = max(largest, int(batches.max_timestamp.max()))
-            for epoch, start in epoch_changes(batches):
-                if not seen.epochs or epoch > seen.epochs[-1].epoch:
-                    seen.epochs.append(EpochStart(epoch, start))
+            follow_epochs(seen.epochs, batches)
         if largest == NO_TIMESTAMP:  # LogSegment.largestTimestamp
             largest = _modified(segment)
         seen.sizes.append(SegmentSize(segment.base_offset, segment.log.size, first, largest))
@@ -257,12 +255,6 @@ def _side_size(segment: Segment, kind: Kind) -> int:
     return segment.side_files[kind].size if kind in segment.side_files else 0
 
 
-def _leader_epochs(log: Log, epochs: Sequence[EpochStart], storage: StorageOptions) -> bytes:
-    """The checkpoint as it is: compaction may take the first batch of an epoch away."""
-    entry = log.partition.others.get(LEADER_EPOCH_CHECKPOINT)
-    return write_leader_epochs(epochs) if entry is None else read_bytes(entry, storage)
-
-
 def write_facts(facts: Facts) -> bytes:
     """Facts as a file for tasks."""
     out = io.BytesIO()
@@ -272,7 +264,6 @@ def write_facts(facts: Facts) -> bytes:
         retained=facts.retained,
         producers=np.stack(facts.producers),
         snapshot=np.frombuffer(facts.snapshot, dtype=np.uint8),
-        leader_epochs=np.frombuffer(facts.leader_epochs, dtype=np.uint8),
     )
     return out.getvalue()
 
@@ -285,5 +276,4 @@ def read_facts(data: bytes) -> Facts:
             held["retained"],
             LastRecords(*held["producers"]),
             held["snapshot"].tobytes(),
-            held["leader_epochs"].tobytes(),
         )

@@ -1,6 +1,5 @@
 """Convert logs to another magic, codec or batch size; what is already as wanted is copied."""
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebatch import rebatch
 from ottla.batch.recompress import recompress
+from ottla.jobs.extent import settle_bounds
 from ottla.jobs.logs import Log
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite import (
@@ -20,11 +20,11 @@ from ottla.jobs.rewrite import (
     count_records,
     plan_rewriting,
     read_metadata,
-    scanned,
 )
-from ottla.jobs.selection import Selection, choose_logs, resolve_selection
+from ottla.jobs.selection import Selection, choose_logs
 from ottla.jobs.slices import Slice
 from ottla.jobs.stable import find_stable
+from ottla.jobs.trim import scanned
 from ottla.kernels.gather import CONTROL
 from ottla.kernels.tables import Batches, take_batches
 from ottla.log.index_builder import SegmentConfig
@@ -131,17 +131,15 @@ def _sorted(conversion: Conversion) -> dict[str, Any]:
 
 
 def _rewriting(log: Log, change: Converting, selection: Selection) -> Rewriting:
-    bounds, stable = resolve_selection(log, selection), None
+    assert log.name is not None
     magic = change.conversion.magic
-    if magic is not None and magic < CURRENT_MAGIC:
-        stable = find_stable(log.partition, None, selection.storage)
-        stop = stable.last_stable_offset
-        bounds = replace(bounds, stop=stop if bounds.stop is None else min(stop, bounds.stop))
+    is_legacy = magic is not None and magic < CURRENT_MAGIC
     return Rewriting(
         log,
-        bounds,
-        stable,
-        os.path.basename(log.partition.path),
+        settle_bounds(log, selection),
+        find_stable(log.partition, None, selection.storage) if is_legacy else None,
+        log.name,
         change,
         read_metadata(log, selection.storage),
+        magic,
     )

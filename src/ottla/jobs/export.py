@@ -135,6 +135,7 @@ def plan_export(selection: Selection, out: str, options: ExportOptions) -> Outpu
         stage=export_part,
         closing=nothing_to_close,
         close=export_part,
+        log_starts={},
         remember=partial(name_sources, identities),
     )
 

@@ -14,14 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.arrow.to_arrow import records_to_arrow
-from ottla.batch.attributes import Bools, add_sequence, has_delete_horizon, is_control
+from ottla.batch.attributes import Bools, has_delete_horizon, is_control
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import Remains, rebuild
 from ottla.batch.records import Reused, decode_groups
 from ottla.errors import CorruptLogError, OptionError
-from ottla.format.sentinels import NO_SEQUENCE, NO_TIMESTAMP
-from ottla.jobs.logs import Bounds, Log
+from ottla.format.sentinels import NO_TIMESTAMP
+from ottla.jobs.extent import settle_bounds, settle_other
+from ottla.jobs.logs import Log
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite import (
     DEFAULT_SPLIT_BYTES,
@@ -30,10 +31,10 @@ from ottla.jobs.rewrite import (
     count_records,
     plan_rewriting,
     read_metadata,
-    scanned,
 )
-from ottla.jobs.selection import Selection, choose_logs, resolve_selection
+from ottla.jobs.selection import Selection, choose_logs
 from ottla.jobs.slices import Slice
+from ottla.jobs.trim import scanned
 from ottla.kernels import gather
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.log.identity import is_uuid, write_topic_id
@@ -66,7 +67,7 @@ class Renaming(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Restoring:
-    """The records within the bounds of the slice that the filter wants."""
+    """The records that the filter wants."""
 
     wanted: RecordFilter
 
@@ -74,53 +75,21 @@ class Restoring:
         return Decoder(_ALL, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
     def apply(
-        self, decoder: Decoder, region: Region, batches: Batches, part: Slice
+        self, decoder: Decoder, region: Region, batches: Batches, _: Slice
     ) -> Iterator[Changed]:
         """What is wanted of the window; all of it is copied at once."""
-        broken = np.flatnonzero(batches.crc != batches.computed_crc)
-        inside, crossing = _place(batches, part.bounds)
-        copies = self.wanted.wants_all and not crossing.any() and not broken.size
-        touched = inside | crossing
-        skipped = int(touched.size - touched.sum())
-        kept = batches if inside.all() else take_batches(batches, touched)
-        if copies:
-            yield Changed(region, kept, kept.position.size, skipped, count_records(kept))
+        broken = batches.crc != batches.computed_crc
+        if self.wanted.wants_all and not broken.any():
+            yield Changed(region, batches, batches.position.size, 0, count_records(batches))
             return
-        yield Changed(region, take_batches(batches, slice(0, 0)), 0, skipped, 0)
-        for span, (records, rows) in decode_groups(decoder, region, kept):
+        for span, (records, rows) in decode_groups(decoder, region, batches):
             if decoder.broken:
                 raise CorruptLogError(decoder.broken[0].violation)
-            mask = _within(records.offset, part.bounds) & choose_records(records, self.wanted)
-            group = take_batches(kept, span)
-            data, copied = _write(region, group, rows, records, mask, part.bounds)
+            mask = choose_records(records, self.wanted)
+            data, copied = _write(region, take_batches(batches, span), rows, records, mask)
             new_region, new_batches = scanned(data, region.path)
             skipped = rows.size - new_batches.position.size
             yield Changed(new_region, new_batches, copied, skipped, int(mask.sum()))
-
-
-def _place(batches: Batches, bounds: Bounds) -> tuple[Bools, Bools]:
-    """Batches that lie within the bounds, and those that may reach over one.
-
-    The base of a wrapper is not known before it is opened: it is smaller than that of any record.
-    """
-    inside = np.ones(batches.position.size, dtype=np.bool_)
-    outside = np.zeros(batches.position.size, dtype=np.bool_)
-    if bounds.start is not None:
-        inside &= batches.base_offset >= bounds.start
-        outside |= batches.last_offset < bounds.start
-    if bounds.stop is not None:
-        inside &= batches.last_offset < bounds.stop
-        outside |= batches.base_offset >= bounds.stop
-    return inside, ~inside & ~outside
-
-
-def _within(offsets: Int64s, bounds: Bounds) -> Bools:
-    kept = np.ones(offsets.size, dtype=np.bool_)
-    if bounds.start is not None:
-        kept &= offsets >= bounds.start
-    if bounds.stop is not None:
-        kept &= offsets < bounds.stop
-    return kept
 
 
 def choose_records(records: RecordBuffers, wanted: RecordFilter) -> Bools:
@@ -159,15 +128,13 @@ def _write(
     rows: Int64s,
     records: RecordBuffers,
     mask: Bools,
-    bounds: Bounds,
 ) -> tuple[bytes, int]:
     """The batches with only the records of the mask, and how many are as they were."""
     owner = np.repeat(np.arange(rows.size), rows)
     left = np.bincount(owner[mask], minlength=rows.size)
     # Neither has records of its own to choose from; a producer's last sequence may hang on them.
     empty = (batches.magic == CURRENT_MAGIC) & (batches.count == 0)
-    same = (is_control(batches) | empty) & _within(batches.last_offset, bounds)
-    same |= (left == rows) & (rows > 0)
+    same = is_control(batches) | empty | ((left == rows) & (rows > 0))
     remaining = np.flatnonzero(~same & (left > 0))
     kept = np.flatnonzero(mask & np.isin(owner, remaining))
     ends = np.cumsum(left[remaining])
@@ -175,7 +142,7 @@ def _write(
     horizon = np.where(has_delete_horizon(remains), remains.base_timestamp, NO_TIMESTAMP)
     again = rebuild(
         Remains(
-            _trim(remains, bounds),
+            remains,
             records,
             kept,
             np.concatenate([[0], ends]).astype(np.int64),
@@ -194,28 +161,6 @@ def _write(
     return b"".join(pieces), int(same.sum())
 
 
-def _trim(batches: Batches, bounds: Bounds) -> Batches:
-    """Headers that claim no offset outside the bounds; the sequences of the rest stay theirs."""
-    first = batches.base_offset
-    last = batches.last_offset
-    if bounds.start is not None:
-        first = np.where(batches.magic == CURRENT_MAGIC, np.maximum(first, bounds.start), first)
-    if bounds.stop is not None:
-        last = np.minimum(last, bounds.stop - 1)
-    cut = first - batches.base_offset
-    sequences = np.where(
-        batches.base_sequence == NO_SEQUENCE,
-        NO_SEQUENCE,
-        add_sequence(batches.base_sequence, cut),
-    )
-    return batches._replace(
-        base_offset=first,
-        last_offset=last,
-        last_offset_delta=last - first,
-        base_sequence=sequences,
-    )
-
-
 def plan_restore(
     selection: Selection,
     out: str,
@@ -228,17 +173,7 @@ def plan_restore(
     """Copy what is chosen into OUT."""
     logs = choose_logs(selection)
     _check_renaming(logs, renaming)
-    rewritings = [
-        Rewriting(
-            log,
-            resolve_selection(log, selection),
-            None,
-            _directory(log, renaming),
-            Restoring(wanted),
-            _metadata(log, renaming, selection),
-        )
-        for log in logs
-    ]
+    rewritings = [_rewriting(log, Restoring(wanted), renaming, selection) for log in logs]
     directories = [each.directory for each in rewritings]
     if len(set(directories)) < len(directories):
         raise OptionError("two topics would get the same name")
@@ -267,9 +202,15 @@ def _new_topic(log: Log, renaming: Renaming) -> str:
     return renaming.topics.get(log.name.topic, log.name.topic)
 
 
-def _directory(log: Log, renaming: Renaming) -> str:
+def _rewriting(log: Log, change: Restoring, renaming: Renaming, selection: Selection) -> Rewriting:
     assert log.name is not None
-    return f"{_new_topic(log, renaming)}-{log.name.partition}"
+    name = log.name._replace(topic=_new_topic(log, renaming))
+    metadata = _metadata(log, renaming, selection)
+    if name != log.name or _gets_other_id(log, renaming, selection):
+        bounds, lost = settle_other(log, selection)
+        return Rewriting(log, bounds, None, name, change, metadata, lost=lost)
+    bounds = settle_bounds(log, selection)
+    return Rewriting(log, bounds, None, name, change, metadata)
 
 
 def _metadata(log: Log, renaming: Renaming, selection: Selection) -> bytes | None:
@@ -280,6 +221,14 @@ def _metadata(log: Log, renaming: Renaming, selection: Selection) -> bytes | Non
     if log.name is not None and topic != log.name.topic:
         return None
     return read_metadata(log, selection.storage)
+
+
+def _gets_other_id(log: Log, renaming: Renaming, selection: Selection) -> bool:
+    """Whether a topic surely gets another id than it has."""
+    assert log.name is not None
+    wanted = renaming.topic_ids.get(log.name.topic)
+    its_own = read_metadata(log, selection.storage)
+    return wanted is not None and its_own is not None and wanted.encode() not in its_own
 
 
 def _check_renaming(logs: list[Log], renaming: Renaming) -> None:

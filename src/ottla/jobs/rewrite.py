@@ -16,25 +16,27 @@ from ottla.format.sentinels import NO_OFFSET
 from ottla.jobs.account import account_row
 from ottla.jobs.logs import Bounds, Log
 from ottla.jobs.output import OutputJob
+from ottla.jobs.positions import find_log_end
 from ottla.jobs.selection import cut_log
 from ottla.jobs.slices import Slice
 from ottla.jobs.stable import Stable
 from ottla.jobs.transactions import walk_markers
-from ottla.kernels.scan import scan
-from ottla.kernels.tables import Batches, allocate_batches, take_batches
+from ottla.jobs.trim import trim
+from ottla.kernels.tables import Batches, take_batches
+from ottla.log.checkpoints import EpochStart, TopicPartition
+from ottla.log.extent import Extent, Staged, find_extent, join_lineage, stage_extent
 from ottla.log.index_builder import SegmentConfig
-from ottla.log.names import PARTITION_METADATA, Kind, file_name, parse_file_name
+from ottla.log.names import PARTITION_METADATA, Kind, parse_file_name
 from ottla.log.order import first_offsets
 from ottla.log.publish import FinishedPartition, Job, StagedFile, staged_path
 from ottla.log.segment import Window, read_windows
 from ottla.log.segment_writer import LogWriter
-from ottla.log.side_files import SideFiles
+from ottla.log.side_files import SideFiles, follow_epochs
 from ottla.object_store import StorageOptions
-from ottla.region import Region, padded
+from ottla.region import Region
 from ottla.storage import Entry, File, open_file, read_bytes
 
 DEFAULT_SPLIT_BYTES: Final = 1 << 30  # a part becomes a segment, so this is Kafka's segment.bytes
-_SMALLEST_BATCH: Final = 26
 
 
 class Changed(NamedTuple):
@@ -59,11 +61,15 @@ class Change(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RewritePart:
-    """A slice to be written as segments of `directory`, the first at `base_offset`."""
+    """A slice to be written as segments of `directory`.
+
+    The first is at `base_offset` if the slice begins a segment, else where its batches begin.
+    """
 
     directory: str
     slice: Slice
     base_offset: int
+    begins_segment: bool
     change: Change
     config: SegmentConfig
     storage: StorageOptions
@@ -76,14 +82,25 @@ class RewritePart:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenLog:
-    """A partition whose logs are staged. `end_offset` is where it went on without a batch."""
+    """A partition whose logs are staged, and what is asked of the one that was read.
+
+    `epochs` are those of all batches that were read, also of such as were left out. From
+    `undecided_from` on nothing was taken, though nobody asked for that; `lost` are offsets that the
+    input has elsewhere.
+    """
 
     directory: str
     topic: str
     partition: int
     logs: tuple[StagedFile, ...]
+    epochs: tuple[EpochStart, ...]
+    source: Log
+    bounds: Bounds
     metadata: bytes | None
-    end_offset: int | None
+    magic: int | None
+    undecided_from: int | None
+    lost: int
+    storage: StorageOptions
 
     @property
     def size(self) -> int:
@@ -91,14 +108,24 @@ class RewrittenLog:
 
 
 class Rewriting(NamedTuple):
-    """What to do with one log."""
+    """What to do with one log; without `magic` its batches keep theirs.
+
+    Only what is `stable` is taken, but the log ends where it did. Of a topic that becomes another
+    one `lost` offsets stay behind in remote storage.
+    """
 
     log: Log
     bounds: Bounds
     stable: Stable | None
-    directory: str
+    name: TopicPartition
     change: Change
     metadata: bytes | None
+    magic: int | None = None
+    lost: int = 0
+
+    @property
+    def directory(self) -> str:
+        return f"{self.name.topic}-{self.name.partition}"
 
 
 def plan_rewriting(
@@ -116,54 +143,86 @@ def plan_rewriting(
     keys: dict[str, list[str]] = {}
     for each in rewritings:
         keys[each.directory] = []
-        for part in cut_log(each.log, each.bounds, split_bytes, storage, each.stable):
-            base = _base_offset(part)
-            key = f"{each.directory}.{base:020d}.{part.start}"
+        for part in _cut_parts(each, split_bytes, config, storage):
+            key = f"{each.directory}.{part.base_offset:020d}.{part.slice.start}"
             keys[each.directory].append(key)
-            parts[key] = RewritePart(each.directory, part, base, each.change, config, storage)
+            parts[key] = part
 
     def closing(finished: Mapping[str, FinishedPartition]) -> dict[str, RewrittenLog]:
         return {
-            each.directory: _closing(each, finished, keys[each.directory]) for each in rewritings
+            each.directory: _closing(each, finished, keys[each.directory], storage)
+            for each in rewritings
         }
 
+    log_starts = {each.name: _log_start(each) for each in rewritings}
     return OutputJob(
         title=title,
         out=out,
         inputs=[entry for each in rewritings for entry in each.log.partition.entries],
-        options=dict(options),
+        options=dict(options) | {"logStarts": sorted(log_starts.items())},
         storage=storage,
         parts=parts,
         stage=rewrite_part,
         closing=closing,
         close=close_log,
+        log_starts=log_starts,
     )
 
 
+def _log_start(each: Rewriting) -> int | None:
+    """What a checkpoint must say: a broker with remote storage takes 0 where it says nothing."""
+    return None if each.log.log_start is None else each.bounds.start
+
+
+def _cut_parts(
+    each: Rewriting, split_bytes: int, config: SegmentConfig, storage: StorageOptions
+) -> Iterator[RewritePart]:
+    bounds, stable = each.bounds, each.stable
+    if stable is not None:
+        stop = stable.last_stable_offset
+        bounds = replace(bounds, stop=stop if bounds.stop is None else min(stop, bounds.stop))
+    segment = None
+    for part in cut_log(each.log, bounds, split_bytes, storage, stable):
+        yield RewritePart(
+            each.directory,
+            part,
+            _base_offset(part),
+            part.log != segment,
+            each.change,
+            config,
+            storage,
+        )
+        segment = part.log
+
+
 def _base_offset(part: Slice) -> int:
-    """Where a segment that holds the slice begins; known only later where the slice cuts one."""
+    """Where the segment begins that the slice is of, as far as it is kept."""
     parsed = parse_file_name(posixpath.basename(part.log.path))
     base = parsed.offset if parsed else 0
-    if part.bounds.start is not None:
-        base = max(base, part.bounds.start)
-    return base
+    return base if part.bounds.start is None else max(base, part.bounds.start)
 
 
 def _closing(
-    each: Rewriting, finished: Mapping[str, FinishedPartition], keys: Sequence[str]
+    each: Rewriting,
+    finished: Mapping[str, FinishedPartition],
+    keys: Sequence[str],
+    storage: StorageOptions,
 ) -> RewrittenLog:
     logs = [file for key in keys for file in finished[key].files if file.target.endswith(Kind.LOG)]
     assert each.log.name is not None
-    segments = each.log.partition.segments
-    # An empty last segment says how far the log went, though no batch does.
-    end = segments[-1].base_offset if segments and not segments[-1].log.size else None
     return RewrittenLog(
         each.directory,
         each.log.name.topic,
         each.log.name.partition,
         tuple(sorted(logs, key=lambda file: file.target)),
+        tuple(EpochStart(*epoch) for key in keys for epoch in finished[key].account["epochs"]),
+        each.log,
+        each.bounds,
         each.metadata,
-        end if each.bounds.stop is None else None,
+        each.magic,
+        None if each.stable is None else each.stable.last_stable_offset,
+        each.lost,
+        storage,
     )
 
 
@@ -174,7 +233,8 @@ def rewrite_part(job: Job, part: RewritePart) -> FinishedPartition:
     counts = dict.fromkeys(("readBatches", "readRecords", "writtenRecords", "writtenBatches"), 0)
     counts |= dict.fromkeys(("copiedBatches", "skippedBatches", "violations"), 0)
     first = last = None
-    for changed in _changes(part, counts):
+    epochs: list[EpochStart] = []
+    for changed in _changes(part, counts, epochs):
         counts["copiedBatches"] += changed.copied
         counts["skippedBatches"] += changed.skipped
         counts["writtenRecords"] += changed.written_records
@@ -197,10 +257,12 @@ def rewrite_part(job: Job, part: RewritePart) -> FinishedPartition:
         lastOffset=last,
         **counts,
     )
-    return FinishedPartition(files, row)
+    return FinishedPartition(files, row | {"epochs": epochs})
 
 
-def _changes(part: RewritePart, counts: dict[str, int]) -> Iterator[Changed]:
+def _changes(
+    part: RewritePart, counts: dict[str, int], epochs: list[EpochStart]
+) -> Iterator[Changed]:
     """What is to be written for each window; counts what was read."""
     kept = part.change.begin(part.max_batch_bytes)
     with open_file(part.slice.log, part.storage) as file:
@@ -208,17 +270,24 @@ def _changes(part: RewritePart, counts: dict[str, int]) -> Iterator[Changed]:
             counts["violations"] += window.violation is not None
             counts["readBatches"] += window.batches.position.size
             counts["readRecords"] += count_records(window.batches)
-            yield from part.change.apply(kept, window.region, window.batches, part.slice)
+            follow_epochs(epochs, window.batches)
+            counts["skippedBatches"] += window.batches.position.size
+            bounds, limit = part.slice.bounds, part.max_batch_bytes
+            for region, batches, are_copies in trim(window.region, window.batches, bounds, limit):
+                counts["skippedBatches"] -= batches.position.size
+                for changed in part.change.apply(kept, region, batches, part.slice):
+                    yield changed if are_copies else changed._replace(copied=0)
 
 
 def _first_base(part: RewritePart, changed: Changed) -> int:
     """Where the part's first segment begins: as the one it copies, else with its first batch."""
+    if part.begins_segment:
+        return part.base_offset
     first = take_batches(changed.batches, slice(0, 1))
-    if first.base_offset[0] == NO_OFFSET and part.slice.start:
+    if first.base_offset[0] == NO_OFFSET:
         for _ in Decoder(0).decode(changed.region, first):  # only its messages know where it begins
             continue
-    known = int(first_offsets(first)[0])
-    return part.base_offset if part.slice.start == 0 or known < part.base_offset else known
+    return int(first_offsets(first)[0])
 
 
 def sound_windows(file: File, part: Slice, max_batch_bytes: int) -> Iterator[Window]:
@@ -243,21 +312,14 @@ def sound_windows(file: File, part: Slice, max_batch_bytes: int) -> Iterator[Win
         raise CorruptLogError(Violation(Rule.SLICE_COMPLETE, detail, file.path, reached))
 
 
-def scanned(data: bytes | memoryview, path: str) -> tuple[Region, Batches]:
-    """Encoded batches as a region with their table."""
-    held = padded(data)
-    table = allocate_batches(len(data) // _SMALLEST_BATCH)
-    rows, _, _, _ = scan(held, 0, len(data), 0, table)
-    return Region(held, len(data), path, 0), take_batches(table, slice(0, rows))
-
-
 def close_log(job: Job, log: RewrittenLog) -> FinishedPartition:
     """Stage what lies beside the logs of a partition, from their headers."""
     beside = SideFiles(job, log.directory)
-    next_offset: int | None = None
+    extent = _find_extent(log)
+    next_offset, bases = extent.base_offset, []
     for staged in log.logs:
         base = int(posixpath.basename(staged.target).removesuffix(Kind.LOG))
-        if next_offset is not None:
+        if base > extent.base_offset:
             beside.stage_snapshot(base)
         with open_file(staged_path(job, staged.staged), job.storage) as file:
             for walked, markers in walk_markers(file):
@@ -265,16 +327,25 @@ def close_log(job: Job, log: RewrittenLog) -> FinishedPartition:
                 if walked.batches.position.size:
                     next_offset = int(walked.batches.last_offset[-1]) + 1
         beside.finish_segment(base)
-    end = log.end_offset
-    if end is not None and (next_offset is None or next_offset <= end):
-        beside.stage(file_name(end, Kind.LOG), b"")
-        next_offset = end
-    if next_offset is not None:
-        beside.stage_snapshot(next_offset)
-    beside.stage_leader_epochs()
-    if log.metadata is not None:
-        beside.stage(PARTITION_METADATA, log.metadata)
-    return FinishedPartition(beside.files, account_row(log.topic, log.partition))
+        bases.append(base)
+    stage_extent(beside, extent, Staged(bases[0] if bases else None, next_offset))
+    if extent.log_end > extent.base_offset:
+        beside.stage_snapshot(extent.log_end)
+    lost = log.lost
+    if log.undecided_from is not None:
+        lost += max(0, extent.log_end - max(log.undecided_from, extent.base_offset))
+    row = account_row(log.topic, log.partition, lostOffsets=lost)
+    return FinishedPartition(beside.files, row | {"notes": beside.notes})
+
+
+def _find_extent(log: RewrittenLog) -> Extent:
+    """That of the log that was read, within the bounds that were asked for."""
+    end = find_log_end(log.source.partition, log.storage)
+    whole = find_extent(log.source.partition, log.bounds.start, end, log.storage)
+    extent = whole.within(log.bounds.start, log.bounds.stop)
+    magic = extent.magic if log.magic is None else log.magic
+    epochs = join_lineage(extent.epochs, log.epochs)
+    return replace(extent, epochs=epochs, metadata=log.metadata, magic=magic)
 
 
 def read_metadata(log: Log, storage: StorageOptions) -> bytes | None:

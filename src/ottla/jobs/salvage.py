@@ -40,6 +40,7 @@ class Rescue:
     """A partition to be written from what was found in its segments."""
 
     partition: Partition
+    log_start: int | None
     found: tuple[str, ...]
     storage: StorageOptions
 
@@ -71,19 +72,25 @@ def plan_salvage_job(
         for log in logs:
             directory = os.path.basename(log.partition.path)
             found = tuple(finished[key].account.get("found", "") for key, _ in searches[directory])
-            rescues[directory] = Rescue(log.partition, found, selection.storage)
+            rescues[directory] = Rescue(log.partition, log.log_start, found, selection.storage)
         return rescues
 
+    log_starts = {log.name: log.log_start for log in logs if log.name is not None}
     return OutputJob(
         title="salvage",
         out=out,
         inputs=[entry for log in logs for entry in log.partition.entries],
-        options={"command": "salvage", "maxBatchBytes": max_batch_bytes},
+        options={
+            "command": "salvage",
+            "maxBatchBytes": max_batch_bytes,
+            "logStarts": sorted(log_starts.items()),
+        },
         storage=selection.storage,
         parts=parts,
         stage=search_segment,
         closing=closing,
         close=rescue_partition,
+        log_starts=log_starts,
     )
 
 
@@ -103,7 +110,8 @@ def rescue_partition(job: Job, rescue: Rescue) -> FinishedPartition:
         path = staged_path(job, staged)
         found.append(read_found(read_bytes(path, job.storage), segment, path))
     plans = plan_from(rescue.partition, found)
-    finished = write_salvage(rescue.partition, plans, job, rescue.storage)
+    log_start = rescue.log_start
+    finished = write_salvage(rescue.partition, plans, job, rescue.storage, log_start)
     intact = sum(its.batches.position.size for its in found)
     known = sum(int(plan.kept.count[plan.kept.count > 0].sum()) for plan in plans)
     more = {

@@ -19,7 +19,13 @@ from ottla.jobs.write import StagedPart
 from ottla.kernels import status
 from ottla.kernels.scan import scan
 from ottla.kernels.tables import allocate_batches, take_batches
-from ottla.log.checkpoints import EpochStart, read_leader_epochs, write_leader_epochs
+from ottla.log.checkpoints import (
+    EpochStart,
+    TopicPartition,
+    read_leader_epochs,
+    write_leader_epochs,
+)
+from ottla.log.extent import join_lineage, read_log_starts
 from ottla.log.identity import read_topic_id, write_topic_id
 from ottla.log.names import (
     LEADER_EPOCH_CHECKPOINT,
@@ -31,7 +37,7 @@ from ottla.log.names import (
 from ottla.log.partition import Partition, Segment, find_partitions
 from ottla.log.producer_snapshot import write_producer_snapshot
 from ottla.log.publish import Job, StagedFile, staged_path
-from ottla.log.side_files import epoch_changes, stage_file
+from ottla.log.side_files import follow_epochs, stage_file, stage_segment
 from ottla.log.walk import walk_file
 from ottla.options.write import WriteOptions
 from ottla.region import Bytes, padded
@@ -52,7 +58,10 @@ _TABLE_ROWS: Final = 1 << 14
 
 
 class End(NamedTuple):
-    """Where a partition ends and what is known there; `bases` are those of its segments."""
+    """Where a partition ends and what is known there; `bases` are those of its segments.
+
+    `has_checkpoint` if there is a checkpoint that has all its epochs.
+    """
 
     directory: str
     offset: int
@@ -65,26 +74,32 @@ class End(NamedTuple):
 
 
 def find_end(job: Job, topic: str, partition: int) -> End:
-    """The end of a partition of OUT, or of one that is new."""
+    """The end of a partition of OUT, or of one that is new.
+
+    A broker deletes what ends before the log start, so that nothing is written below it.
+    """
     directory = f"{topic}-{partition}"
     path = join(job.out, directory)
+    start = read_log_starts(job.out, job.storage).get(TopicPartition(topic, partition), 0)
     found = find_partitions([path], job.storage) if exists(path, job.storage) else []
     if not found or not found[0].segments:
         epochs, topic_id = _read_identity(found[0], job) if found else ((), None)
-        return End(directory, 0, (), frozenset(), epochs, bool(epochs), empty_state(), topic_id)
+        return End(directory, start, (), frozenset(), epochs, bool(epochs), empty_state(), topic_id)
     segments = found[0].segments
     _check_tail(segments[-1], job)
     known = read_transactions(found[0], from_offset=_INT64_MAX, storage=job.storage)
     if known.problems:
         raise CorruptLogError(known.problems[0])
     epochs, topic_id = _read_identity(found[0], job)
+    said = _walked_epochs(segments[-1:] if epochs else segments, job)
+    lineage = join_lineage(epochs, said)
     return End(
         directory,
-        max(known.transactions.end_offset, segments[-1].base_offset),
+        max(known.transactions.end_offset, segments[-1].base_offset, start),
         tuple(segment.base_offset for segment in segments),
         frozenset(segment.base_offset for segment in segments if not segment.log.size),
-        epochs or _walked_epochs(segments, job),
-        bool(epochs),
+        lineage,
+        bool(epochs) and lineage == epochs,
         known.transactions.state,
         topic_id,
     )
@@ -99,14 +114,12 @@ def _read_identity(partition: Partition, job: Job) -> tuple[tuple[EpochStart, ..
 
 
 def _walked_epochs(segments: Sequence[Segment], job: Job) -> tuple[EpochStart, ...]:
-    """What the checkpoint would say, from the batches: copies of segments often come without it."""
+    """What the batches of segments say: a checkpoint may be behind them, or was not copied."""
     starts: list[EpochStart] = []
     for segment in segments:
         with open_file(segment.log, job.storage) as file:
             for walked in walk_file(file):
-                for epoch, start in epoch_changes(walked.batches):
-                    if not starts or epoch > starts[-1].epoch:
-                        starts.append(EpochStart(epoch, start))
+                follow_epochs(starts, walked.batches)
     return tuple(starts)
 
 
@@ -208,8 +221,7 @@ def _stage_beside(job: Job, end: End, bases: list[int], next_offset: int) -> lis
     A partition that has nothing gets a segment with nothing in it.
     """
     if not bases and not end.bases:
-        kinds = (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX)
-        return [stage_file(job, end.directory, file_name(0, kind), b"") for kind in kinds]
+        return stage_segment(job, end.directory, end.offset, b"")
     if not bases:
         return []
     data = write_producer_snapshot(to_snapshot(end.producers))

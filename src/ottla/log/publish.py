@@ -1,7 +1,8 @@
 """Staging, commit and publishing of new files: OUT is always the old or the new state.
 
 A broker refuses to start when a log directory holds a folder that is not a partition. So OUT holds
-partition directories and nothing else; all that a job needs lies in the sibling `OUT.ottla/JOB/`:
+partition directories and Kafka's own checkpoint files; all that a job needs lies in the sibling
+`OUT.ottla/JOB/`:
 
     lock              held by the processes that work on the job, on a local disk
     staging/          files under names that no other attempt uses

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels.tables import Batches, take_batches
+from ottla.kernels.tables import Batches, Int64s, concat_batches, take_batches
+from ottla.log.extent import Extent, find_extent
 from ottla.log.index_builder import SegmentConfig
-from ottla.log.names import PARTITION_METADATA
 from ottla.log.order import first_offsets
 from ottla.log.partition import Partition
 from ottla.log.publish import FinishedPartition, Job
@@ -18,7 +18,7 @@ from ottla.log.salvage import SegmentPlan
 from ottla.log.segment_writer import SegmentWriter, contiguous
 from ottla.object_store import StorageOptions
 from ottla.region import PADDING, Region
-from ottla.storage import File, open_file, open_output, read_bytes, write_file
+from ottla.storage import File, open_file, open_output, write_file
 
 _COPY_BYTES: Final = 8 << 20
 
@@ -27,12 +27,16 @@ _AS_IT_WAS: Final = SegmentConfig(segment_bytes=INT32_MAX, segment_ms=2**62)
 
 
 def write_salvage(
-    partition: Partition, plans: Sequence[SegmentPlan], job: Job, options: StorageOptions
+    partition: Partition,
+    plans: Sequence[SegmentPlan],
+    job: Job,
+    options: StorageOptions,
+    log_start: int | None,
 ) -> FinishedPartition:
     """Stage the kept batches under the partition's own name; `options` are the input's."""
+    extent = find_extent(partition, log_start, _log_end(plans), options)
     directory = posixpath.basename(partition.path)
-    start = next((plan.segment.base_offset for plan in plans), 0)
-    writer = SegmentWriter(job, directory, max(start, 0), _AS_IT_WAS)
+    writer = SegmentWriter(job, directory, extent.base_offset, _AS_IT_WAS)
     for plan in plans:
         with open_file(plan.segment.log, options) as file:
             if plan.kept.position.size:
@@ -41,10 +45,14 @@ def write_salvage(
                 for region, batches in _read_kept(file, plan.kept):
                     writer.append(region, batches)
             _quarantine(job, directory, file, plan)
-    metadata = partition.others.get(PARTITION_METADATA)
-    if metadata:
-        writer.stage(PARTITION_METADATA, read_bytes(metadata, options))
-    return FinishedPartition(writer.close(), _account(partition, plans))
+    return FinishedPartition(writer.close_as(extent), _account(partition, plans, extent))
+
+
+def _log_end(plans: Sequence[SegmentPlan]) -> int:
+    """Behind the last batch that is kept, or where a later segment begins: so far the log went."""
+    bases = [plan.segment.base_offset for plan in plans]
+    lasts = [int(plan.kept.last_offset[-1]) for plan in plans if plan.kept.position.size]
+    return max([0, *bases, *(last + 1 for last in lasts)])
 
 
 def _read_kept(file: File, kept: Batches) -> Iterator[tuple[Region, Batches]]:
@@ -81,12 +89,12 @@ def _quarantine(job: Job, directory: str, file: File, plan: SegmentPlan) -> None
     write_file(job.path("quarantine", directory, f"{name}.jsonl"), rows, job.storage)
 
 
-def _account(partition: Partition, plans: Sequence[SegmentPlan]) -> dict[str, Any]:
+def _account(partition: Partition, plans: Sequence[SegmentPlan], extent: Extent) -> dict[str, Any]:
     """The partition's row of the job's account."""
     kept = [plan.kept for plan in plans if plan.kept.position.size]
     left_out = [violation for plan in plans for violation in plan.quarantined]
-    lasts = np.concatenate([table.last_offset for table in kept]) if kept else np.empty(0)
-    firsts = np.concatenate([first_offsets(table) for table in kept]) if kept else np.empty(0)
+    lasts = concat_batches(kept).last_offset
+    firsts = first_offsets(concat_batches(kept))
     written = int(sum(table.size.sum() for table in kept))
     count = int(sum(table.size.size for table in kept))
     return {
@@ -97,8 +105,16 @@ def _account(partition: Partition, plans: Sequence[SegmentPlan]) -> dict[str, An
         "writtenBatches": count,
         "copiedBatches": count,
         "quarantinedBytes": sum(violation.size or 0 for violation in left_out),
-        "lostOffsets": int((firsts[1:] - lasts[:-1] - 1).sum()),
+        "lostOffsets": _count_lost(firsts, lasts, extent),
         "firstOffset": int(firsts[0]) if firsts.size else None,
         "lastOffset": int(lasts[-1]) if lasts.size else None,
         "violations": len(left_out),
     }
+
+
+def _count_lost(firsts: Int64s, lasts: Int64s, extent: Extent) -> int:
+    """Offsets of the log's own segments that are in no batch, those that were deleted apart."""
+    start = max(extent.log_start, extent.base_offset)
+    before = np.maximum(np.append(start, lasts + 1), start)
+    after = np.maximum(np.append(firsts, extent.log_end), start)
+    return int((after - before).sum())

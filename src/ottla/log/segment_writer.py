@@ -1,5 +1,6 @@
 """Append sealed batches to new segments: roll, index and stage them as a broker would."""
 
+import posixpath
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -8,6 +9,7 @@ from ottla.format.sentinels import INT32_MAX, NO_OFFSET
 from ottla.kernels.producers import Markers
 from ottla.kernels.tables import Batches, take_batches
 from ottla.log.checkpoints import EpochStart
+from ottla.log.extent import Extent, Staged, stage_extent
 from ottla.log.index_builder import IndexBuilder, SegmentConfig
 from ottla.log.names import Kind, file_name
 from ottla.log.offset_index import write_offset_index
@@ -158,6 +160,17 @@ class SegmentWriter(LogWriter):
         if self._finish_segment() is not None:
             self._beside.stage_snapshot(self.next_offset)
         self._beside.stage_leader_epochs()
+        return self.files
+
+    def close_as(self, extent: Extent) -> list[StagedFile]:
+        """Finish a log that begins, ends and has the epochs as something else says."""
+        self._finish_segment()
+        logs = [file.target for file in self.files if file.target.endswith(Kind.LOG)]
+        base = int(posixpath.basename(logs[0]).removesuffix(Kind.LOG)) if logs else None
+        next_offset = self.next_offset if logs else extent.base_offset
+        stage_extent(self._beside, extent, Staged(base, next_offset))
+        if extent.log_end > extent.base_offset:
+            self._beside.stage_snapshot(extent.log_end)
         return self.files
 
     def stage(self, name: str, data: bytes) -> None:

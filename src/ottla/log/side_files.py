@@ -4,8 +4,7 @@ Leader epochs, the transactions that were aborted, and the producers at each bas
 or time index, no segment knows them by itself.
 """
 
-from collections.abc import Iterator
-
+from ottla.format.sentinels import NO_PARTITION_LEADER_EPOCH
 from ottla.kernels.producers import Completed, Markers
 from ottla.kernels.tables import Batches
 from ottla.log.checkpoints import EpochStart, write_leader_epochs
@@ -32,13 +31,26 @@ def stage_file(job: Job, directory: str, name: str, data: bytes) -> StagedFile:
     return StagedFile(staged, join(directory, name), len(data))
 
 
+def stage_segment(job: Job, directory: str, base_offset: int, log: bytes) -> list[StagedFile]:
+    """Stage a segment so small that its indexes have no entries."""
+    empty = dict.fromkeys((Kind.OFFSET_INDEX, Kind.TIME_INDEX), b"")
+    return [
+        stage_file(job, directory, file_name(base_offset, kind), data)
+        for kind, data in ({Kind.LOG: log} | empty).items()
+    ]
+
+
 class SideFiles:
-    """Follows the batches of a partition and stages what they make of it; `files` is what was."""
+    """Follows the batches of a partition and stages what they make of it; `files` is what was.
+
+    `notes` is what a user should know of it.
+    """
 
     def __init__(self, job: Job, directory: str, producers: ProducerState | None = None) -> None:
         self.job = job
         self.directory = directory
         self.files: list[StagedFile] = []
+        self.notes: list[str] = []
         self.epochs: list[EpochStart] = []
         self.producers = producers if producers is not None else empty_state()
         self._completed: list[Completed] = []
@@ -47,9 +59,7 @@ class SideFiles:
         """Learn from batches that a log holds already: nothing is refused."""
         completed, _ = append_all(self.producers, batches, markers, Origin.REPLICATION)
         self._completed.append(completed)
-        for epoch, start in epoch_changes(batches):
-            if not self.epochs or epoch > self.epochs[-1].epoch:
-                self.epochs.append(EpochStart(epoch, start))
+        follow_epochs(self.epochs, batches)
 
     def finish_segment(self, base_offset: int) -> None:
         """Stage the transaction index of a segment that was followed to its end."""
@@ -73,12 +83,10 @@ class SideFiles:
         self.files.append(stage_file(self.job, self.directory, name, data))
 
 
-def epoch_changes(batches: Batches) -> Iterator[tuple[int, int]]:
-    """Batches with another leader epoch than the one before: (epoch, base offset)."""
-    epochs = batches.partition_leader_epoch
-    if not epochs.size:
-        return
-    changes = [0, *((epochs[1:] != epochs[:-1]).nonzero()[0] + 1).tolist()]
-    for index in changes:
-        if epochs[index] >= 0:
-            yield int(epochs[index]), int(batches.base_offset[index])
+def follow_epochs(epochs: list[EpochStart], batches: Batches) -> None:
+    """Add the leaders that began in some batches."""
+    found = batches.partition_leader_epoch
+    changes = (found[1:] != found[:-1]).nonzero()[0] + 1
+    for row in [0, *changes.tolist()] if found.size else []:
+        if found[row] > (epochs[-1].epoch if epochs else NO_PARTITION_LEADER_EPOCH):
+            epochs.append(EpochStart(int(found[row]), int(batches.base_offset[row])))

@@ -20,17 +20,15 @@ from ottla.errors import (
     PublishError,
     UnsupportedError,
 )
-from ottla.jobs.account import Row, combine_accounts, read_account, write_account
-from ottla.jobs.output import OutputJob, Part
+from ottla.jobs.account import Row, read_account
+from ottla.jobs.output import OutputJob, Part, publish_output
 from ottla.log.publish import (
     FinishedPartition,
     Job,
-    commit,
     finished_partitions,
     is_published,
     job_name,
     mark_finished,
-    publish,
     run_job,
 )
 from ottla.spark.progress import show_progress
@@ -87,12 +85,8 @@ def stage_and_publish(
     finished = stage(spark, job, plan.parts, plan.stage, title=plan.title, quiet=quiet)
     closing = plan.closing(finished)
     finished |= stage(spark, job, closing, plan.close, title="side files", quiet=quiet)
-    chosen = [finished[key] for key in (*plan.parts, *closing)]
-    rows = combine_accounts(part.account for part in chosen)
-    write_account(job, rows, plan.options, plan.remember(finished))
-    commit(job, [file for part in chosen for file in part.files], rows)
-    publish(job)
-    return rows
+    chosen = {key: finished[key] for key in (*plan.parts, *closing)}
+    return publish_output(job, plan, chosen)
 
 
 def stage(
