@@ -14,8 +14,8 @@ from benchmarks.rounds import best_rates, timed
 from benchmarks.table import ratio
 from ottla.internal import CONSUMER_OFFSETS, decode_record
 from ottla.internal.views import VIEWS
-from ottla.jobs.internal_topics import find_internal_topic, read_current, read_partition
-from ottla.log.segment import read_segment, write_segment
+from ottla.jobs.read.internal_topics import find_internal_topic, read_current, read_partition
+from ottla.log.read.segment import read_segment, write_segment
 
 HEADING = ("what", "Ottla /s", "against", "ratio", "target")
 

@@ -15,20 +15,20 @@ from benchmarks.corpus import SEGMENTS, Case, Plan, segment, size_of
 from benchmarks.rounds import best_rates, timed
 from benchmarks.table import ratio
 from ottla.batch.convert import Conversion
+from ottla.catalog.selection import Selection
 from ottla.codec import compress, resolve_level
 from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
-from ottla.jobs.convert import plan_convert
-from ottla.jobs.export import ExportOptions, plan_export
-from ottla.jobs.selection import Selection
-from ottla.jobs.verify import VerifyOptions
-from ottla.log.check import check_partition
-from ottla.log.partition import find_partitions
-from ottla.log.publish import run_job
-from ottla.log.segment import read_windows
+from ottla.jobs.export.plan import ExportOptions, plan_export
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.jobs.verify.plan import VerifyOptions
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import find_partitions
+from ottla.log.read.segment import read_windows
+from ottla.publish.journal import run_job
 from ottla.spark.run import run_output_job
 from ottla.spark.verify import verify
-from ottla.storage import open_file
+from ottla.storage.files import open_file
 
 HEADING = ("what", "Ottla", "against", "ratio", "target")
 PARTITIONS = 16

@@ -23,8 +23,8 @@ from benchmarks.bench_spark import session
 from benchmarks.corpus import FULL, Plan
 from benchmarks.maven import class_path, java
 from benchmarks.table import millions, ratio
-from ottla.jobs.export import ExportOptions, plan_export
-from ottla.jobs.selection import Selection
+from ottla.catalog.selection import Selection
+from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.spark.run import run_output_job
 
 HEADING = ("what", "Ottla Mrec/s", "against", "ratio", "target")

@@ -24,22 +24,22 @@ from ottla.batch.encode import encode_batches, encode_control
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.records import Decoded, Reused, decode_whole, take_records
 from ottla.format.attributes import Codec, ControlType
-from ottla.jobs.transactions import read_transactions
-from ottla.kernels import gather
-from ottla.kernels.crc import compute_crcs
-from ottla.kernels.scan import scan
+from ottla.jobs.verify.transactions import read_transactions
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.kernels.records import gather
+from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Batches, RecordBuffers, allocate_batches, take_batches
-from ottla.log.buffer import WINDOW_BYTES
-from ottla.log.partition import find_partitions
+from ottla.log.files.partition import find_partitions
+from ottla.log.read.buffer import WINDOW_BYTES
 from ottla.region import Region, padded
-from ottla.rules.append import Accepted, append
-from ottla.rules.append_checks import AppendPolicy
-from ottla.rules.append_each import Appends, LogEnd, Taken, append_each
-from ottla.rules.append_records import Decoders
-from ottla.rules.cleaning import clean_window, learn_window, make_decoder
-from ottla.rules.compaction import Cleaner, KeyOffsets, Outcome, Round, last_records
-from ottla.rules.producer import Origin, empty_state, no_markers
-from ottla.rules.transactions import Transactions
+from ottla.rules.append.accept import Accepted, append
+from ottla.rules.append.checks import AppendPolicy
+from ottla.rules.append.each import Appends, LogEnd, Taken, append_each
+from ottla.rules.append.records import Decoders
+from ottla.rules.cleaner.cleaning import clean_window, learn_window, make_decoder
+from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Outcome, Round, last_records
+from ottla.rules.producers.producer import Origin, empty_state, no_markers
+from ottla.rules.producers.transactions import Transactions
 
 HEADING = ("what", "Ottla M/s", "against", "M/s", "ratio", "target")
 

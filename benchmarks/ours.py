@@ -14,14 +14,14 @@ from ottla.batch.encode import encode_batches
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import NewBatch
 from ottla.format.attributes import Codec
-from ottla.kernels.crc import compute_crcs
-from ottla.kernels.scan import scan
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import allocate_batches, take_batches
-from ottla.log import buffer
-from ottla.log.segment import read_segment, read_windows
-from ottla.log.walk import walk_file, walk_segment
+from ottla.log.read import buffer
+from ottla.log.read.segment import read_segment, read_windows
+from ottla.log.read.walk import walk_file, walk_segment
 from ottla.region import PADDING, Region, padded
-from ottla.storage import open_file
+from ottla.storage.files import open_file
 
 COLUMNS = ("key", "value", "offset", "timestamp", "headers")
 WINDOW_BYTES = buffer.WINDOW_BYTES

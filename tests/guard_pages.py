@@ -14,9 +14,9 @@ import numpy as np
 import builders
 from builders import Row
 from ottla.batch.decode import Decoder
-from ottla.kernels import gather
-from ottla.kernels.crc import compute_crcs
-from ottla.kernels.scan import scan
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.kernels.records import gather
+from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, Region
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ottla.log.producer_snapshot import read_producer_snapshot
-from ottla.log.segment import read_windows
-from ottla.log.transaction_index import read_transaction_index
-from ottla.rules.snapshots import from_snapshot, to_snapshot
-from ottla.rules.transactions import Transactions, read_markers
-from ottla.storage import open_file
+from ottla.log.files.producer_snapshot import read_producer_snapshot
+from ottla.log.files.transaction_index import read_transaction_index
+from ottla.log.read.segment import read_windows
+from ottla.rules.producers.snapshots import from_snapshot, to_snapshot
+from ottla.rules.producers.transactions import Transactions, read_markers
+from ottla.storage.files import open_file
 
 Entries = list[dict[str, int]]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from dump_log import Line
-from ottla.log.offset_index import read_offset_index
-from ottla.log.producer_snapshot import read_producer_snapshot
-from ottla.log.time_index import read_time_index
-from ottla.log.transaction_index import read_transaction_index
+from ottla.log.files.offset_index import read_offset_index
+from ottla.log.files.producer_snapshot import read_producer_snapshot
+from ottla.log.files.time_index import read_time_index
+from ottla.log.files.transaction_index import read_transaction_index
 
 
 def offset_entries(path: Path) -> list[Line]:

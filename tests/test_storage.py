@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ottla.errors import OptionError
-from ottla.storage import (
+from ottla.storage.files import (
     create_file,
     delete_tree,
     list_files,

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ottla.errors import CorruptLogError as CorruptLogError
     from ottla.errors import OptionError as OptionError
     from ottla.errors import Violation as Violation
-    from ottla.log.segment import read_batches as read_batches
-    from ottla.log.segment import read_segment as read_segment
-    from ottla.log.segment import write_segment as write_segment
+    from ottla.log.read.segment import read_batches as read_batches
+    from ottla.log.read.segment import read_segment as read_segment
+    from ottla.log.read.segment import write_segment as write_segment
     from ottla.spark.log import read_log as read_log
     from ottla.spark.log import write_log as write_log
 
@@ -33,11 +33,11 @@ _HOMES = {
     "NewBatch": "ottla.batch.new_batch",
     "OptionError": "ottla.errors",
     "Violation": "ottla.errors",
-    "read_batches": "ottla.log.segment",
+    "read_batches": "ottla.log.read.segment",
     "read_log": "ottla.spark.log",
-    "read_segment": "ottla.log.segment",
+    "read_segment": "ottla.log.read.segment",
     "write_log": "ottla.spark.log",
-    "write_segment": "ottla.log.segment",
+    "write_segment": "ottla.log.read.segment",
 }
 
 

@@ -78,7 +78,7 @@ class Rule(str, Enum):
     MESSAGE_FIELDS = "message-fields", Stage.RECORD
     INNER_CRC_MATCHES = "inner-crc-matches", Stage.RECORD
     CONTROL_RECORD = "control-record", Stage.CONTROL
-    # The batches of a partition, one after another (ottla.log.check).
+    # The batches of a partition, one after another (ottla.log.check.partition).
     LOG_TAIL = "log-tail", Stage.LOG, Severity.WARNING
     OFFSETS_RISE = "offsets-rise", Stage.LOG
     OFFSET_IN_SEGMENT = "offset-in-segment", Stage.LOG
@@ -89,15 +89,15 @@ class Rule(str, Enum):
     PRODUCER_EPOCHS_RISE = "producer-epochs-rise", Stage.LOG, Severity.WARNING
     SEQUENCE_GAP = "sequence-gap", Stage.LOG, Severity.WARNING
     SEQUENCE_REPEAT = "sequence-repeat", Stage.LOG, Severity.WARNING
-    # What salvage leaves out (ottla.log.salvage).
+    # What salvage leaves out (ottla.log.salvage.plan).
     BYTES_ARE_BATCHES = "bytes-are-batches", Stage.FRAMING
     BATCH_IN_ORDER = "batch-in-order", Stage.LOG
-    # What a broker refuses because of what it knows of the producer (ottla.rules.producer).
+    # What a broker refuses because of what it knows of the producer (rules/producers/producer.py).
     PRODUCER_EPOCH_FENCED = "producer-epoch-fenced", Stage.APPEND
     SEQUENCE_IN_ORDER = "sequence-in-order", Stage.APPEND
     COORDINATOR_EPOCH_FENCED = "coordinator-epoch-fenced", Stage.APPEND
     TRANSACTION_STATE = "transaction-state", Stage.APPEND
-    # What a broker refuses whoever wrote it (ottla.rules.append, Kafka's LogValidator).
+    # What a broker refuses whoever wrote it (ottla.rules.append.accept, Kafka's LogValidator).
     APPEND_BATCHES = "append-batches", Stage.APPEND
     APPEND_MAGIC = "append-magic", Stage.APPEND
     APPEND_LEADER_EPOCH = "append-leader-epoch", Stage.APPEND
@@ -145,7 +145,7 @@ class Rule(str, Enum):
     PARTITION_METADATA_READABLE = "partition-metadata-readable", Stage.FILE
     META_PROPERTIES_READABLE = "meta-properties-readable", Stage.FILE
     DIRECTORY_NAME = "directory-name", Stage.FILE
-    # Reading a planned part of a log (ottla.jobs.read).
+    # Reading a planned part of a log (ottla.jobs.read.records).
     SLICE_COMPLETE = "slice-complete", Stage.FILE
     TIMESTAMP_RANGE = "timestamp-range", Stage.RECORD
 

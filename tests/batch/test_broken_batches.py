@@ -15,10 +15,10 @@ from ottla.batch.new_batch import NewBatch
 from ottla.batch.rows import Row as NewRow
 from ottla.batch.rows import pack_rows
 from ottla.errors import CorruptLogError, Rule
-from ottla.kernels import gather
-from ottla.kernels.crc import compute_crcs
-from ottla.log.segment import read_windows
-from ottla.storage import open_file
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.kernels.records import gather
+from ottla.log.read.segment import read_windows
+from ottla.storage.files import open_file
 from rules.histories import tables
 
 

@@ -10,7 +10,7 @@ from builders import Row
 from ottla.batch.convert import Conversion, Converted, Loss, convert, make_decoder
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.attributes import Codec
-from ottla.kernels.crc import compute_crcs
+from ottla.kernels.bytes.crc import compute_crcs
 from rules.histories import COMMIT, data_batch, empty_marker, marker, tables
 
 ALL_LOSSES = frozenset(Loss)

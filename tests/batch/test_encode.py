@@ -14,8 +14,8 @@ from ottla.batch.new_batch import NewBatch
 from ottla.batch.rows import Row, pack_rows
 from ottla.errors import CorruptLogError, OptionError, Rule
 from ottla.format.attributes import Codec, ControlType, TimestampType
-from ottla.kernels.crc import compute_crcs
-from ottla.kernels.scan import scan
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Batches, allocate_batches
 from ottla.region import padded
 

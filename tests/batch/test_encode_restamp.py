@@ -12,8 +12,8 @@ from corpus import expected_lines
 from ottla.batch.restamp import move_offsets, set_leader_epoch, set_max_timestamp
 from ottla.errors import OptionError, UnsupportedError
 from ottla.format.attributes import TimestampType
-from ottla.kernels.crc import compute_crcs
-from ottla.kernels.scan import scan
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Batches, allocate_batches
 from ottla.region import PADDING, Bytes, padded
 

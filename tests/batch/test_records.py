@@ -10,8 +10,8 @@ from builders import Row, batch, batch_of, message, wrapper
 from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.records import Decoded, Reused, decode_groups
-from ottla.kernels import gather
-from ottla.kernels.crc import compute_crcs
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.kernels.records import gather
 from ottla.kernels.tables import allocate_bytes, take_batches
 from rules.histories import tables
 

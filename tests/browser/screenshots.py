@@ -14,12 +14,12 @@ sys.path.insert(0, str(TESTS))
 
 from browser.chromium import show, start_browser  # noqa: E402
 from jobs.plain_report import PlainRunner  # noqa: E402
+from ottla.catalog.selection import Selection  # noqa: E402
 from ottla.html.page import render_page  # noqa: E402
 from ottla.jobs.demo import make_logs  # noqa: E402
-from ottla.jobs.report import build_report  # noqa: E402
-from ottla.jobs.report_rows import ReportOptions  # noqa: E402
-from ottla.jobs.selection import Selection  # noqa: E402
-from ottla.jobs.what_if import all_settings  # noqa: E402
+from ottla.jobs.report.rows import ReportOptions  # noqa: E402
+from ottla.jobs.report.steps import build_report  # noqa: E402
+from ottla.jobs.report.what_if import all_settings  # noqa: E402
 
 NOW = 1_760_100_000_000
 

@@ -11,13 +11,13 @@ from selenium.webdriver.common.by import By
 
 from browser.chromium import show, start_browser
 from jobs.plain_report import PlainRunner
+from ottla.catalog.selection import Selection
 from ottla.cli.output import json_line
 from ottla.html.page import render_page
 from ottla.jobs.demo import make_logs
-from ottla.jobs.report import build_report
-from ottla.jobs.report_rows import ReportOptions
-from ottla.jobs.selection import Selection
-from ottla.jobs.what_if import all_settings
+from ottla.jobs.report.rows import ReportOptions
+from ottla.jobs.report.steps import build_report
+from ottla.jobs.report.what_if import all_settings
 
 pytestmark = pytest.mark.browser
 

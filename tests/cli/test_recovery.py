@@ -7,7 +7,7 @@ import pytest
 from builders import Row, batch
 from cli.command import run
 from jobs.plain import tree
-from ottla.log.publish import (
+from ottla.publish.journal import (
     StagedFile,
     commit,
     new_staged_name,
@@ -15,7 +15,7 @@ from ottla.log.publish import (
     run_job,
     staged_path,
 )
-from ottla.storage import write_file
+from ottla.storage.files import write_file
 
 GOOD = [batch([Row(at)]) for at in range(3)]
 BAD = GOOD[1][:-1] + b"\xff"

@@ -13,10 +13,10 @@ from builders import Row, batch
 from cli.command import run
 from jobs.plain import run_plainly
 from log.generated import write_partition
+from ottla.catalog.selection import Selection
 from ottla.errors import PublishError
-from ottla.jobs.export import ExportOptions, plan_export
-from ottla.jobs.selection import Selection
-from ottla.jobs.write_commit import begin_writing
+from ottla.jobs.export.plan import ExportOptions, plan_export
+from ottla.jobs.write.commit import begin_writing
 from ottla.options.write import parse_write_options
 
 NOBODY = 65534

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ottla.cli import main
-from ottla.log.producer_snapshot import write_producer_snapshot
-from ottla.rules.snapshots import to_snapshot
-from ottla.rules.transactions import Transactions
+from ottla.log.files.producer_snapshot import write_producer_snapshot
+from ottla.rules.producers.snapshots import to_snapshot
+from ottla.rules.producers.transactions import Transactions
 from rules.histories import ABORT, COMMIT, data_batch, marker, tables
 
 MINUTE = 60_000

@@ -16,7 +16,7 @@ from corpus import CASES, expected_lines
 from ottla.codec import Arena, CodecError, decompress_into, decompress_window, lz4, open_stream
 from ottla.codec.zstd import DECODE_FRAME, _contexts
 from ottla.format.attributes import CODEC_NAMES
-from ottla.kernels.zstd_frames import open_frames
+from ottla.kernels.frames.zstd import open_frames
 from ottla.region import padded
 
 VERDICTS = Path(__file__).parent / "verdicts.txt.xz"

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from faults.faulty_job import MASTER, SPLIT, FailingWork, arrange_death, die
-from ottla.jobs.compact import Compaction, plan_compaction
-from ottla.jobs.compact_survey import CompactOptions
-from ottla.jobs.selection import Selection
-from ottla.rules.cleanable import CleanerConfig
+from ottla.catalog.selection import Selection
+from ottla.jobs.compact.plan import Compaction, plan_compaction
+from ottla.jobs.compact.survey import CompactOptions
+from ottla.rules.cleaner.cleanable import CleanerConfig
 from ottla.spark import compact
 from ottla.spark.session import start_session
 

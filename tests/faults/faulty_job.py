@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.batch.convert import Conversion
+from ottla.catalog.selection import Selection
 from ottla.cli import main as ottla_main
 from ottla.cli import verify as cli_verify
 from ottla.format.attributes import Codec
-from ottla.jobs.convert import plan_convert
-from ottla.jobs.export import ExportOptions, plan_export
+from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.output import OutputJob
-from ottla.jobs.restore import Renaming, compile_filter, plan_restore
-from ottla.jobs.salvage import plan_salvage_job
-from ottla.jobs.selection import Selection
-from ottla.log import publish
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
+from ottla.jobs.rewrite.salvage import plan_salvage_job
+from ottla.publish import journal as publish
 from ottla.spark import run
 from ottla.spark import verify as spark_verify
 from ottla.spark.session import start_session

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ottla.log import publish
 from ottla.options.write import parse_write_options
+from ottla.publish import journal as publish
 from ottla.spark.session import start_session
 from ottla.spark.sink import KafkaLogStreamWriter, KafkaLogWriter, StagedRows
 from ottla.spark.source import KafkaLogSource

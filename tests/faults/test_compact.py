@@ -15,7 +15,7 @@ from faults.test_jobs import published, settled_copy
 from jobs.compacting import compact_plainly
 from jobs.plain import tree
 from jobs.topics import write_topic
-from ottla.log.publish import open_journals
+from ottla.publish.journal import open_journals
 from ottla.spark.compact import compact
 
 pytestmark = pytest.mark.faults

@@ -18,7 +18,7 @@ from faults.faulty_job import JOBS, plan_job
 from faults.processes import finish, full_disk, kill_workers, make_room, start
 from jobs.plain import run_plainly, tree
 from jobs.topics import write_topic
-from ottla.log.publish import open_journals, settle
+from ottla.publish.journal import open_journals, settle
 from ottla.spark.run import run_output_job
 
 pytestmark = pytest.mark.faults

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from corpus import CASES, expected_lines
+from ottla.batch.control import ControlRecordError, read_control, write_control
 from ottla.errors import OptionError
 from ottla.format.attributes import ControlType
-from ottla.format.control import ControlRecordError, read_control, write_control
 
 Line = dict[str, Any]
 

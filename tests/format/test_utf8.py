@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.format.utf8 import java_utf8
+from ottla.batch.utf8 import java_utf8
 
 CASES = [
     pytest.param(b"caf\xc3\xa9", "café", id="valid"),

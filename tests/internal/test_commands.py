@@ -14,8 +14,8 @@ from internal.streams import commit_key, commit_value
 from internal.test_metadata import ID_A, ID_B, config, framed, ids, partition, topic
 from ottla.cli import groups, topics
 from ottla.errors import CorruptLogError, OptionError
-from ottla.jobs.internal_topics import find_internal_topic, read_partition
-from ottla.log.segment import Mode
+from ottla.jobs.read.internal_topics import find_internal_topic, read_partition
+from ottla.log.read.segment import Mode
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 COMMANDS = {"groups": groups, "topics": topics}

@@ -13,7 +13,7 @@ from internal.streams import batches, commit_key, commit_value, marker, record
 from ottla.internal import decode_record
 from ottla.internal.commits import decode_commits, texts, topic_ids
 from ottla.internal.offsets import current_offsets, offset_history
-from ottla.kernels.offset_commits import BROKEN, COMMIT, TOMBSTONE, UNKNOWN_VERSION
+from ottla.kernels.records.offset_commits import BROKEN, COMMIT, TOMBSTONE, UNKNOWN_VERSION
 
 ABORT_MARKER, COMMIT_MARKER = 0, 1
 KEY = commit_key("g", "t", 0)

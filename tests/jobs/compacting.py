@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.plain import publish_plainly
-from ottla.jobs.compact import Compaction, plan_first_pass, plan_second_pass
-from ottla.jobs.compact_learn import Found, learn_task, merge_bucket, write_survivors
-from ottla.jobs.compact_survey import Surveyed, survey_log
-from ottla.jobs.logs import Log
-from ottla.log.publish import Job, run_job
-from ottla.rules.cleaning import clean_window, learn_window, make_decoder
-from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
-from ottla.rules.transactions import Transactions
+from ottla.catalog.logs import Log
+from ottla.jobs.compact.learn import Found, learn_task, merge_bucket, write_survivors
+from ottla.jobs.compact.plan import Compaction, plan_first_pass, plan_second_pass
+from ottla.jobs.compact.survey import Surveyed, survey_log
+from ottla.publish.journal import Job, run_job
+from ottla.rules.cleaner.cleaning import clean_window, learn_window, make_decoder
+from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Round, last_records
+from ottla.rules.producers.transactions import Transactions
 from rules.histories import tables
 
 SECRET = np.array([7, 8], dtype=np.uint64)

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from jobs.compacting import compact_plainly
 from jobs.plain import run_plainly
 from ottla.batch.convert import Conversion, Loss
+from ottla.catalog.selection import Selection, choose_logs
 from ottla.format.attributes import Codec
-from ottla.jobs.compact import plan_compaction
-from ottla.jobs.compact_survey import CompactOptions
-from ottla.jobs.convert import plan_convert
-from ottla.jobs.restore import Renaming, compile_filter, plan_restore
-from ottla.jobs.selection import Selection, choose_logs
-from ottla.jobs.survey import plan_survey, read_surveys, survey_part
-from ottla.log.publish import run_job
-from ottla.rules.cleanable import CleanerConfig
+from ottla.jobs.compact.plan import plan_compaction
+from ottla.jobs.compact.survey import CompactOptions
+from ottla.jobs.report.survey import plan_survey, read_surveys, survey_part
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
+from ottla.publish.journal import run_job
+from ottla.rules.cleaner.cleanable import CleanerConfig
 from ottla.spark.daemon import load_kernels
 
 SPLIT = 1 << 30

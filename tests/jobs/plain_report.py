@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.jobs.verify import VerifyOptions
-from ottla.log.check import check_partition
-from ottla.log.partition import Partition
+from ottla.jobs.verify.plan import VerifyOptions
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import Partition
 
 Row = dict[str, Any]
 

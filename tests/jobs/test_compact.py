@@ -13,14 +13,14 @@ from builders import Row, batch, message
 from jobs.compacting import clean_alone, compact_plainly, logs_below
 from jobs.plain import lines_of, records_of, tree
 from jobs.topics import Written, write_partition, write_topic
+from ottla.catalog.selection import Selection
 from ottla.errors import CorruptLogError, OptionError
-from ottla.jobs.compact import Compaction, plan_compaction
-from ottla.jobs.compact_survey import CompactOptions
-from ottla.jobs.selection import Selection
-from ottla.log.check import check_partition
-from ottla.log.partition import find_partitions
-from ottla.log.transaction_index import read_transaction_index
-from ottla.rules.cleanable import CleanerConfig
+from ottla.jobs.compact.plan import Compaction, plan_compaction
+from ottla.jobs.compact.survey import CompactOptions
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import find_partitions
+from ottla.log.files.transaction_index import read_transaction_index
+from ottla.rules.cleaner.cleanable import CleanerConfig
 from rules.histories import ABORT, COMMIT, marker
 
 NOW = 1_700_000_100_000  # soon after the newest record of the generated logs
@@ -346,8 +346,8 @@ def test_side_files_say_what_the_log_said_before(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_time_keeps_that_of_the_first_one(tmp_path: Path) -> None:
-    from ottla.jobs.compact import settle_now
-    from ottla.log.publish import run_job
+    from ottla.jobs.compact.plan import settle_now
+    from ottla.publish.journal import run_job
 
     logs = tmp_path / "logs"
     write_segments(logs / "t-0", (0, [keyed(0, b"a")]))

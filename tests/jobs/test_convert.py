@@ -9,13 +9,13 @@ from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.topics import Written, write_topic
 from log.generated import write_partition
 from ottla.batch.convert import Conversion, Loss
+from ottla.catalog.selection import Selection
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.attributes import Codec
-from ottla.jobs.convert import plan_convert
-from ottla.jobs.selection import Selection
-from ottla.log.check import check_partition
-from ottla.log.index_builder import SegmentConfig
-from ottla.log.partition import find_partitions
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import find_partitions
+from ottla.log.write.index_builder import SegmentConfig
 
 SPLITS = [700, 20_000, 1 << 30]
 ALL_LOSSES = frozenset(Loss)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from builders import Row, batch
+from ottla.catalog.slices import Task, plan_tasks
 from ottla.errors import CorruptLogError, Violation
-from ottla.jobs.read import read_headers, read_slice, read_violations
-from ottla.jobs.slices import Task, plan_tasks
+from ottla.jobs.read.records import read_headers, read_slice, read_violations
 from ottla.options.read import ReadOptions, for_batch, parse_read_options
 from ottla.spark.reader import read_task
 from ottla.spark.schema import arrow_schema, schema_of

@@ -14,10 +14,10 @@ from builders import Row, batch
 from jobs.plain import run_plainly, tree
 from jobs.topics import Written, write_topic
 from log.generated import write_partition
+from ottla.catalog.selection import Moment, Selection
 from ottla.errors import CorruptLogError, OptionError
-from ottla.jobs.export import ExportOptions, FileFormat, ValueAs, plan_export
-from ottla.jobs.selection import Moment, Selection
-from ottla.log.segment import Mode
+from ottla.jobs.export.plan import ExportOptions, FileFormat, ValueAs, plan_export
+from ottla.log.read.segment import Mode
 
 SPLITS = [700, 20_000, 1 << 26]
 

@@ -16,18 +16,18 @@ from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.test_write import save
 from log.generated import TRANSACTIONAL, marker
 from ottla.batch.convert import Conversion, Loss
+from ottla.catalog.selection import Moment, Selection
 from ottla.errors import CorruptLogError, OptionError, Rule
 from ottla.format.attributes import Codec
-from ottla.jobs.compact import plan_compaction
-from ottla.jobs.compact_survey import CompactOptions
-from ottla.jobs.convert import plan_convert
+from ottla.jobs.compact.plan import plan_compaction
+from ottla.jobs.compact.survey import CompactOptions
 from ottla.jobs.output import OutputJob
-from ottla.jobs.restore import Renaming, compile_filter, plan_restore
-from ottla.jobs.salvage import plan_salvage_job
-from ottla.jobs.selection import Moment, Selection
-from ottla.log.check import check_partition
-from ottla.log.partition import read_log_directories
-from ottla.log.recovery import plan_recovery
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
+from ottla.jobs.rewrite.salvage import plan_salvage_job
+from ottla.log.check.partition import check_partition
+from ottla.log.check.recovery import plan_recovery
+from ottla.log.files.partition import read_log_directories
 
 Job = Callable[[Selection, str], list[dict[str, Any]]]
 

@@ -10,12 +10,12 @@ from jobs.compacting import compact_plainly
 from jobs.plain import lines_of, records_of, run_plainly
 from ottla.batch.convert import Conversion, Loss
 from ottla.batch.records import GROUP_BYTES
+from ottla.catalog.selection import Selection
 from ottla.format.attributes import Codec
-from ottla.jobs.compact import plan_compaction
-from ottla.jobs.compact_survey import CompactOptions
-from ottla.jobs.convert import plan_convert
-from ottla.jobs.restore import Renaming, compile_filter, plan_restore
-from ottla.jobs.selection import Selection
+from ottla.jobs.compact.plan import plan_compaction
+from ottla.jobs.compact.survey import CompactOptions
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 
 MIB = 1 << 20
 ROWS = [Row(n, n, b"key %d" % (n % 7), bytes([n]) * MIB) for n in range(72)]

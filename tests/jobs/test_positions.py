@@ -8,11 +8,11 @@ import pytest
 import naive
 from log.generated import random_log
 from log.test_segment_writer import write
-from ottla.jobs.positions import find_start, find_timestamp
-from ottla.log.index_builder import SegmentConfig
-from ottla.log.names import Kind
-from ottla.log.partition import Partition, Segment, find_partitions
-from ottla.object_store import DEFAULT_OPTIONS
+from ottla.catalog.positions import find_start, find_timestamp
+from ottla.format.names import Kind
+from ottla.log.files.partition import Partition, Segment, find_partitions
+from ottla.log.write.index_builder import SegmentConfig
+from ottla.storage.object_store import DEFAULT_OPTIONS
 
 BASE = 7
 Log = tuple[Partition, list[dict[str, int]]]

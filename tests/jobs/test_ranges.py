@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from ottla.jobs.ranges import OffsetRange, share_limit, split_ranges
-from ottla.log.checkpoints import TopicPartition
+from ottla.catalog.ranges import OffsetRange, share_limit, split_ranges
+from ottla.log.files.checkpoints import TopicPartition
 
 Bounds = list[tuple[int, int, int]]  # which partition, first offset, end offset
 

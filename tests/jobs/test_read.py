@@ -9,10 +9,10 @@ import pytest
 
 from builders import Row, batch
 from jobs.topics import Written, write_partition, write_topic
+from ottla.catalog.slices import Task, plan_tasks
 from ottla.errors import CorruptLogError, DataLossError, OptionError, Rule
-from ottla.jobs.read import read_headers, read_slice, read_violations
-from ottla.jobs.slices import Task, plan_tasks
-from ottla.log.segment import read_segment
+from ottla.jobs.read.records import read_headers, read_slice, read_violations
+from ottla.log.read.segment import read_segment
 from ottla.options.read import ReadOptions, for_batch, parse_read_options
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]

@@ -10,12 +10,12 @@ from builders import Row as Record
 from builders import batch
 from jobs.plain_report import PlainRunner
 from jobs.topics import write_partition
+from ottla.catalog.selection import Selection
 from ottla.errors import OptionError
 from ottla.format.attributes import Codec
-from ottla.jobs.report import build_report
-from ottla.jobs.report_rows import ReportOptions
-from ottla.jobs.selection import Selection
-from ottla.jobs.what_if import BATCH_SIZES, Setting
+from ottla.jobs.report.rows import ReportOptions
+from ottla.jobs.report.steps import build_report
+from ottla.jobs.report.what_if import BATCH_SIZES, Setting
 
 NOW = 1_800_000_000_000
 START = 1_700_000_000_000

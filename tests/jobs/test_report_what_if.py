@@ -14,15 +14,15 @@ from ottla.batch.convert import Conversion, Loss
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.rows import Row, pack_rows
+from ottla.catalog.selection import Selection
+from ottla.catalog.slices import Slice
 from ottla.format.attributes import Codec
-from ottla.jobs.convert import plan_convert
-from ottla.jobs.report import build_report
-from ottla.jobs.report_rows import ReportOptions
-from ottla.jobs.selection import Selection
-from ottla.jobs.slices import Slice
-from ottla.jobs.survey import Unit
-from ottla.jobs.what_if import Floats, Setting, all_settings, draw_units, estimate, known_of
-from ottla.storage import Entry
+from ottla.jobs.report.rows import ReportOptions
+from ottla.jobs.report.steps import build_report
+from ottla.jobs.report.survey import Unit
+from ottla.jobs.report.what_if import Floats, Setting, all_settings, draw_units, estimate, known_of
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.storage.files import Entry
 
 NOW = 1_800_000_000_000
 SETTINGS = [

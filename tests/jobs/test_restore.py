@@ -7,9 +7,9 @@ import pytest
 from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.test_convert import assert_sound
 from jobs.topics import Written, write_topic
+from ottla.catalog.selection import Moment, Selection
 from ottla.errors import CorruptLogError, OptionError
-from ottla.jobs.restore import Renaming, compile_filter, plan_restore
-from ottla.jobs.selection import Moment, Selection
+from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 
 NO_RENAMING = Renaming({}, {})
 EVERYTHING = compile_filter((), None, ())

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from builders import Row, batch
+from ottla.catalog.slices import Slice
 from ottla.errors import CorruptLogError, Rule
-from ottla.jobs.rewrite import sound_windows
-from ottla.jobs.slices import Slice
-from ottla.storage import Entry, list_files, open_file
+from ottla.jobs.rewrite.plan import sound_windows
+from ottla.storage.files import Entry, list_files, open_file
 
 BATCHES = [batch([Row(at)]) for at in range(4)]
 SIZE = len(BATCHES[0])

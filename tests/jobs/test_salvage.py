@@ -12,14 +12,14 @@ import pytest
 from jobs.plain import records_of, run_plainly, tree
 from jobs.test_verify import damage
 from jobs.topics import write_topic
+from ottla.catalog.selection import Selection
 from ottla.errors import PublishError
-from ottla.jobs.salvage import plan_salvage_job
-from ottla.jobs.selection import Selection
-from ottla.log.check import check_partition
-from ottla.log.partition import find_partitions
-from ottla.log.publish import commit, publish, run_job, staged_path
-from ottla.log.salvage import plan_salvage
-from ottla.log.salvage_writer import write_salvage
+from ottla.jobs.rewrite.salvage import plan_salvage_job
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import find_partitions
+from ottla.log.salvage.plan import plan_salvage
+from ottla.log.salvage.write import write_salvage
+from ottla.publish.journal import commit, publish, run_job, staged_path
 
 
 def damaged_topic(folder: Path, seed: int = 3) -> Path:

@@ -8,9 +8,9 @@ import pytest
 from builders import Row, batch
 from jobs.topics import ABORT, COMMIT, TRANSACTIONAL, Segment, marker
 from naive import crc32c
-from ottla.jobs.stable import find_stable
-from ottla.log.partition import Partition, find_partitions
-from ottla.object_store import DEFAULT_OPTIONS
+from ottla.catalog.stable import find_stable
+from ottla.log.files.partition import Partition, find_partitions
+from ottla.storage.object_store import DEFAULT_OPTIONS
 
 
 def snapshot(*open_ones: tuple[int, int]) -> bytes:

@@ -8,9 +8,9 @@ import pytest
 from builders import Row, batch
 from jobs.topics import write_topic
 from ottla.errors import Rule, Violation
-from ottla.jobs.verify import VerifyOptions, judge_partitions, plan_verify, see_part
-from ottla.log.check import check_partition
-from ottla.log.partition import Partition, find_partitions
+from ottla.jobs.verify.plan import VerifyOptions, judge_partitions, plan_verify, see_part
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import Partition, find_partitions
 
 SPLITS = [300, 4096, 1 << 26]
 

@@ -15,12 +15,12 @@ import pytest
 from builders import Row, batch
 from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.test_salvage import damaged_topic
+from ottla.catalog.selection import Selection
 from ottla.errors import OptionError, PublishError
-from ottla.jobs import write, write_commit
-from ottla.jobs.salvage import plan_salvage_job
-from ottla.jobs.selection import Selection
-from ottla.jobs.write import StagedPart, Writing, stage_rows
-from ottla.jobs.write_commit import (
+from ottla.jobs.rewrite.salvage import plan_salvage_job
+from ottla.jobs.write import commit as write_commit
+from ottla.jobs.write import stage as write
+from ottla.jobs.write.commit import (
     abandon_rows,
     begin_writing,
     commit_rows,
@@ -28,11 +28,12 @@ from ottla.jobs.write_commit import (
     save_job,
     stream_job,
 )
-from ottla.log import publish
-from ottla.log.check import check_partition
-from ottla.log.partition import find_partitions
-from ottla.log.publish import Job, hold, open_journals, settle
+from ottla.jobs.write.stage import StagedPart, Writing, stage_rows
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import find_partitions
 from ottla.options.write import parse_write_options
+from ottla.publish import journal as publish
+from ottla.publish.journal import Job, hold, open_journals, settle
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 Rows = list[dict[str, Any]]
@@ -399,7 +400,7 @@ def test_a_save_is_held_while_it_is_committed(tmp_path: Path) -> None:
     placing = write_commit._place
 
     def meanwhile(*arguments: Any) -> Any:
-        another = "from ottla.log.publish import settle; import sys; settle(sys.argv[1])"
+        another = "from ottla.publish.journal import settle; import sys; settle(sys.argv[1])"
         subprocess.run([sys.executable, "-c", another, str(out)], check=True)
         return placing(*arguments)
 

@@ -8,9 +8,9 @@ import pytest
 from jobs.plain import records_of
 from jobs.test_write import Rows, expected, some_rows, stage
 from log.s3 import BUCKET, Server, s3_server
-from ottla.jobs.write_commit import begin_writing, commit_rows, save_job
-from ottla.log.publish import open_journals
+from ottla.jobs.write.commit import begin_writing, commit_rows, save_job
 from ottla.options.write import WriteOptions, parse_write_options
+from ottla.publish.journal import open_journals
 
 OUT = f"s3://{BUCKET}/out"
 

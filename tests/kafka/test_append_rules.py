@@ -12,10 +12,10 @@ from raw_client import Answer, RawClient
 
 from builders import Row, batch
 from ottla.errors import Rule
-from ottla.kernels.scan import scan
+from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Batches, allocate_batches
 from ottla.region import padded
-from ottla.rules.producer import (
+from ottla.rules.producers.producer import (
     Duplicate,
     Origin,
     ProducerState,

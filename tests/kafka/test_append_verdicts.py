@@ -17,10 +17,10 @@ import naive
 from builders import Row
 from ottla.errors import Rule
 from ottla.format.attributes import Codec, TimestampType
-from ottla.kernels.crc import compute_crcs
-from ottla.rules.append import Accepted, Refused, append
-from ottla.rules.append_checks import AppendPolicy, check_request
-from ottla.rules.producer import Origin
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.rules.append.accept import Accepted, Refused, append
+from ottla.rules.append.checks import AppendPolicy, check_request
+from ottla.rules.producers.producer import Origin
 from rules.histories import tables
 
 NOW = int(time.time() * 1000)

@@ -22,13 +22,13 @@ from test_transaction_rules import patiently
 import naive
 from builders import Row, batch
 from jobs.compacting import compact_plainly
-from ottla.jobs.compact import plan_compaction
-from ottla.jobs.compact_survey import CompactOptions
-from ottla.jobs.selection import Selection
-from ottla.rules.cleanable import CleanerConfig
-from ottla.rules.cleaning import clean_window, learn_window, make_decoder
-from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
-from ottla.rules.transactions import Transactions
+from ottla.catalog.selection import Selection
+from ottla.jobs.compact.plan import plan_compaction
+from ottla.jobs.compact.survey import CompactOptions
+from ottla.rules.cleaner.cleanable import CleanerConfig
+from ottla.rules.cleaner.cleaning import clean_window, learn_window, make_decoder
+from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Round, last_records
+from ottla.rules.producers.transactions import Transactions
 from rules.histories import TRANSACTIONAL, tables
 
 RETENTION = 0  # tombstones may go in the round after the one that saw them first

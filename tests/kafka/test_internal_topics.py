@@ -23,8 +23,8 @@ from confluent_kafka.admin import (
 
 from ottla.internal import decode_control_record, decode_record
 from ottla.internal.views import VIEWS
-from ottla.jobs.internal_topics import find_internal_topic, read_current, read_partition
-from ottla.log.partition import find_partitions
+from ottla.jobs.read.internal_topics import find_internal_topic, read_current, read_partition
+from ottla.log.files.partition import find_partitions
 
 RECORDS = 10
 DECODERS = {

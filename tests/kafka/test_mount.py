@@ -19,13 +19,13 @@ from ottla import NewBatch, write_segment
 from ottla.format.attributes import Codec
 from ottla.format.layout import PRODUCER_SNAPSHOT_ENTRY
 from ottla.kernels.tables import Batches, concat_batches
-from ottla.log.checkpoints import EpochStart, write_leader_epochs
-from ottla.log.index_builder import build_indexes
-from ottla.log.offset_index import write_offset_index
-from ottla.log.producer_snapshot import write_producer_snapshot
-from ottla.log.segment import read_windows
-from ottla.log.time_index import write_time_index
-from ottla.storage import open_file
+from ottla.log.files.checkpoints import EpochStart, write_leader_epochs
+from ottla.log.files.offset_index import write_offset_index
+from ottla.log.files.producer_snapshot import write_producer_snapshot
+from ottla.log.files.time_index import write_time_index
+from ottla.log.read.segment import read_windows
+from ottla.log.write.index_builder import build_indexes
+from ottla.storage.files import open_file
 
 FIRST_OFFSET = 1000
 # Recent: a broker forgets producers that were silent for a day (producer.id.expiration.ms).

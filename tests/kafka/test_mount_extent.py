@@ -21,7 +21,7 @@ from tally import compared
 from test_mount_jobs import mount
 
 from jobs.test_extent import BOUNDED, ENDS, JOBS, STRADDLED, write_log
-from ottla.jobs.selection import Moment, Selection
+from ottla.catalog.selection import Moment, Selection
 
 PATIENCE = 240
 TIERED = {

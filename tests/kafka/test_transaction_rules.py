@@ -26,7 +26,7 @@ from test_append_verdicts import wait_for
 import naive
 from builders import Row, batch
 from ottla.errors import Rule
-from ottla.rules.producer import (
+from ottla.rules.producers.producer import (
     Origin,
     Verification,
     append,
@@ -35,7 +35,7 @@ from ottla.rules.producer import (
     entry,
     verify,
 )
-from ottla.rules.transactions import Transactions
+from ottla.rules.producers.transactions import Transactions
 from rules.histories import ABORT, COMMIT, TRANSACTIONAL, marker, tables
 
 STEPS = 80

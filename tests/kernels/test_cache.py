@@ -87,7 +87,7 @@ def test_kernels_work_without_a_cache(home: Path) -> None:
     named.chmod(0o777)
     script = (
         "import numpy as np\n"
-        "from ottla.kernels.varint import read_varlong\n"
+        "from ottla.kernels.bytes.varint import read_varlong\n"
         "print(read_varlong(np.array([3], dtype=np.uint8), 0, 1))\n"
     )
     done = subprocess.run(

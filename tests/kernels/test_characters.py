@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.kernels.characters import (
+from ottla.kernels.bytes.memory import WIDE
+from ottla.kernels.text.characters import (
     ESCAPED_ROOM,
     put_base64,
     put_int,
     put_json_text,
     put_readable,
 )
-from ottla.kernels.memory import WIDE
 from ottla.region import Bytes, padded
 
 Put = Callable[[Bytes, int, Bytes, int, int], int]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from naive import crc32c as naive_crc32c
-from ottla.kernels.crc import crc32, crc32c, crc32c_by_tables
+from ottla.kernels.bytes.crc import crc32, crc32c, crc32c_by_tables
 from ottla.region import padded
 
 # The last sizes reach the three interleaved streams of 256 and of 2048 bytes.

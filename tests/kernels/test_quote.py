@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ottla.kernels.quote import BASE64, TEXT, quote, quoted_room
+from ottla.kernels.text.quote import BASE64, TEXT, quote, quoted_room
 from ottla.region import padded
 
 TEXTS = ["", "plain", 'a "b" \\ c', "\x00\x1f\n\r\t\b\f\x7f", "é € 😀 \u2028", "x" * 100]

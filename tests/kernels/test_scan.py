@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from builders import Row, batch
-from ottla.kernels.scan import scan
+from ottla.kernels.records.scan import scan
 from ottla.kernels.status import (
     END,
     MAGIC_UNKNOWN,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ottla.batch.attributes import add_sequence as add_columns
-from ottla.kernels.sequences import add_sequence, subtract_sequence
+from ottla.kernels.producers.sequences import add_sequence, subtract_sequence
 
 MAX = 2**31 - 1
 

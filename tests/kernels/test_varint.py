@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import varint
+from ottla.kernels.bytes.varint import read_varint, read_varlong
 from ottla.kernels.status import RECORD_TRUNCATED, VARINT_TOO_LONG
-from ottla.kernels.varint import read_varint, read_varlong
 from ottla.region import padded
 
 VARINTS = [

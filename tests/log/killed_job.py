@@ -5,7 +5,7 @@ Run as `python killed_job.py OUT COUNT`; says "ready" when the work begins.
 
 import sys
 
-from ottla.log.publish import (
+from ottla.publish.journal import (
     FinishedPartition,
     StagedFile,
     commit,
@@ -17,7 +17,7 @@ from ottla.log.publish import (
     run_job,
     staged_path,
 )
-from ottla.storage import open_output
+from ottla.storage.files import open_output
 
 
 def payload(partition: int, name: str) -> bytes:

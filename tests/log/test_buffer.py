@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ottla.log.buffer import WINDOW_BYTES, Buffer
+from ottla.log.read.buffer import WINDOW_BYTES, Buffer
 from ottla.region import PADDING
-from ottla.storage import File, open_file
+from ottla.storage.files import File, open_file
 
 
 class Counting:

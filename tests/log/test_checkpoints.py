@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.errors import CorruptLogError
-from ottla.log.checkpoints import (
+from ottla.log.files.checkpoints import (
     EpochStart,
     TopicPartition,
     check_leader_epochs,

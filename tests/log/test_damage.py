@@ -14,12 +14,12 @@ import builders
 from builders import Row
 from log.generated import random_log
 from ottla.errors import Severity
-from ottla.log.check import check_partition
-from ottla.log.partition import find_partitions
-from ottla.log.publish import commit, publish, run_job
-from ottla.log.salvage import plan_salvage
-from ottla.log.salvage_writer import write_salvage
-from ottla.object_store import DEFAULT_OPTIONS
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import find_partitions
+from ottla.log.salvage.plan import plan_salvage
+from ottla.log.salvage.write import write_salvage
+from ottla.publish.journal import commit, publish, run_job
+from ottla.storage.object_store import DEFAULT_OPTIONS
 
 # A damaged file: pieces of the sound one (begin and end) or other bytes, one after another.
 Piece = tuple[int, int] | bytes

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.errors import CorruptLogError
-from ottla.log.identity import (
+from ottla.log.files.identity import (
     MetaProperties,
     read_broker_epoch,
     read_meta_properties,

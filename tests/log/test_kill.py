@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from log import killed_job
-from ottla.log.publish import open_journals, settle
+from ottla.publish.journal import open_journals, settle
 
 PARTITIONS = 12
 OLD = {f"t-{n}/00000000000000000000.log": b"old %d" % n for n in range(PARTITIONS)}

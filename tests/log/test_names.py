@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.log.names import (
+from ottla.format.names import (
     DirectoryState,
     FileName,
     FileState,

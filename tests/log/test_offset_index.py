@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ottla.errors import Rule
-from ottla.log.offset_index import (
+from ottla.log.files.offset_index import (
     OffsetIndex,
     check_offset_index,
     read_offset_index,

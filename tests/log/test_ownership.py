@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ottla.log.ownership import may_be_owned
+from ottla.log.files.ownership import may_be_owned
 
 HOLD = """
 import fcntl, sys

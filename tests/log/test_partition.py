@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ottla.format.names import DirectoryState, FileState, Kind, PartitionName
 from ottla.format.sentinels import NO_OFFSET
-from ottla.log.names import DirectoryState, FileState, Kind, PartitionName
-from ottla.log.partition import find_partitions, read_log_directories
+from ottla.log.files.partition import find_partitions, read_log_directories
 
 EMPTY = {
     "kafka/.kafka_cleanshutdown": "",

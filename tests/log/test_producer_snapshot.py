@@ -5,7 +5,7 @@ import pytest
 
 from ottla.errors import CorruptLogError
 from ottla.format.layout import PRODUCER_SNAPSHOT_ENTRY
-from ottla.log.producer_snapshot import read_producer_snapshot, write_producer_snapshot
+from ottla.log.files.producer_snapshot import read_producer_snapshot, write_producer_snapshot
 
 
 def slow_crc32c(data: bytes) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import PublishError
-from ottla.log.publish import (
+from ottla.publish.journal import (
     FinishedPartition,
     Job,
     StagedFile,
@@ -24,7 +24,7 @@ from ottla.log.publish import (
     settle,
     staged_path,
 )
-from ottla.storage import Entry, write_file
+from ottla.storage.files import Entry, write_file
 
 
 def stage(job: Job, target: str, data: bytes) -> StagedFile:

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from golden import BROKERS, GOLDEN
-from ottla.log.index_builder import build_indexes
-from ottla.log.names import Kind
-from ottla.log.offset_index import write_offset_index
-from ottla.log.partition import Segment, find_partitions
-from ottla.log.time_index import write_time_index
-from ottla.log.walk import walk_segment
-from ottla.storage import open_file, read_bytes
+from ottla.format.names import Kind
+from ottla.log.files.offset_index import write_offset_index
+from ottla.log.files.partition import Segment, find_partitions
+from ottla.log.files.time_index import write_time_index
+from ottla.log.read.walk import walk_segment
+from ottla.log.write.index_builder import build_indexes
+from ottla.storage.files import open_file, read_bytes
 
 SEGMENTS = [
     pytest.param(segment, id=str(Path(segment.log.path).relative_to(GOLDEN)))

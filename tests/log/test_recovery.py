@@ -7,9 +7,9 @@ import pytest
 
 from builders import Row, batch
 from ottla.format.layout import PRODUCER_SNAPSHOT_ENTRY
-from ottla.log.partition import read_log_directories
-from ottla.log.producer_snapshot import write_producer_snapshot
-from ottla.log.recovery import Recovery, Step, plan_recovery
+from ottla.log.check.recovery import Recovery, Step, plan_recovery
+from ottla.log.files.partition import read_log_directories
+from ottla.log.files.producer_snapshot import write_producer_snapshot
 
 SNAPSHOT = write_producer_snapshot(np.empty(0, dtype=PRODUCER_SNAPSHOT_ENTRY))
 GOOD = [batch([Row(n)]) for n in range(30)]

@@ -13,11 +13,15 @@ from cli.command import run
 from log.generated import random_log
 from log.s3 import BUCKET, Server, s3_server
 from ottla.errors import PublishError, Severity
-from ottla.jobs.account import read_account
 from ottla.jobs.finish import finish_journals
-from ottla.log.check import check_partition
-from ottla.log.partition import find_partitions
-from ottla.log.publish import (
+from ottla.log.check.partition import check_partition
+from ottla.log.check.summary import combine, summarize
+from ottla.log.files.partition import find_partitions
+from ottla.log.read.segment import read_windows
+from ottla.log.salvage.plan import plan_salvage
+from ottla.log.salvage.write import write_salvage
+from ottla.publish.account import read_account
+from ottla.publish.journal import (
     Job,
     StagedFile,
     commit,
@@ -30,12 +34,8 @@ from ottla.log.publish import (
     settle,
     staged_path,
 )
-from ottla.log.salvage import plan_salvage
-from ottla.log.salvage_writer import write_salvage
-from ottla.log.segment import read_windows
-from ottla.log.summary import combine, summarize
-from ottla.object_store import StorageOptions
-from ottla.storage import create_file, list_files, open_file, read_bytes, write_file
+from ottla.storage.files import create_file, list_files, open_file, read_bytes, write_file
+from ottla.storage.object_store import StorageOptions
 
 PARTITIONS, SEGMENTS = 20, 12
 

@@ -11,8 +11,8 @@ import pytest
 import builders
 from builders import Row
 from ottla.errors import Rule
-from ottla.log.partition import find_partitions
-from ottla.log.salvage import SegmentPlan, heaviest_rising, plan_salvage
+from ottla.log.files.partition import find_partitions
+from ottla.log.salvage.plan import SegmentPlan, heaviest_rising, plan_salvage
 
 
 def batches(count: int, *, base: int = 0, size: int = 5, **options: object) -> list[bytes]:

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 from builders import Row, batch
-from ottla.log.check import check_partition
-from ottla.log.partition import find_partitions
-from ottla.log.publish import commit, publish, run_job
-from ottla.log.salvage import plan_salvage
-from ottla.log.salvage_writer import write_salvage
-from ottla.object_store import DEFAULT_OPTIONS
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import find_partitions
+from ottla.log.salvage.plan import plan_salvage
+from ottla.log.salvage.write import write_salvage
+from ottla.publish.journal import commit, publish, run_job
+from ottla.storage.object_store import DEFAULT_OPTIONS
 
 PARTS = [batch([Row(n, n)]) for n in range(40)]
 METADATA = b"version: 0\ntopic_id: MkU3OEVBNTcwNTJENDM2Qg"

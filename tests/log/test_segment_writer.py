@@ -12,12 +12,12 @@ import naive
 from builders import Row
 from log.generated import marker, random_log
 from ottla.kernels.tables import Batches, concat_batches
-from ottla.log.index_builder import SegmentConfig, build_indexes
-from ottla.log.publish import commit, publish, run_job
-from ottla.log.segment_writer import SegmentWriter
-from ottla.log.walk import walk_file, walk_segment
+from ottla.log.read.walk import walk_file, walk_segment
+from ottla.log.write.index_builder import SegmentConfig, build_indexes
+from ottla.log.write.segment_writer import SegmentWriter
+from ottla.publish.journal import commit, publish, run_job
 from ottla.region import Region, padded
-from ottla.storage import open_file
+from ottla.storage.files import open_file
 
 
 def walk(path: Path) -> Batches:

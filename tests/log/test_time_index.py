@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ottla.errors import Rule
-from ottla.log.time_index import (
+from ottla.log.files.time_index import (
     TimeIndex,
     check_time_index,
     lookup_timestamp,

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.errors import Rule
-from ottla.log.transaction_index import (
+from ottla.log.files.transaction_index import (
     aborted_transactions,
     check_transaction_index,
     collect_aborted,

@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.errors import OptionError
-from ottla.log.checkpoints import TopicPartition
-from ottla.log.segment import Mode
+from ottla.log.files.checkpoints import TopicPartition
+from ottla.log.read.segment import Mode
 from ottla.options.offsets import (
     Edge,
     Offsets,

@@ -7,11 +7,11 @@ import numpy as np
 
 import builders
 from builders import Row
-from ottla.kernels.producers import Markers
-from ottla.kernels.scan import scan
+from ottla.kernels.producers.state import Markers
+from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Batches, allocate_batches, take_batches
 from ottla.region import Region, padded
-from ottla.rules.transactions import read_markers
+from ottla.rules.producers.transactions import read_markers
 
 TRANSACTIONAL = 0x10
 CONTROL = 0x20

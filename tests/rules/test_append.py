@@ -10,10 +10,10 @@ import naive
 from builders import Row
 from ottla.errors import OptionError, Rule
 from ottla.format.attributes import Codec, TimestampType
-from ottla.kernels.crc import compute_crcs
-from ottla.rules.append import Accepted, Refused, append
-from ottla.rules.append_checks import AppendPolicy, check_request
-from ottla.rules.producer import Origin
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.rules.append.accept import Accepted, Refused, append
+from ottla.rules.append.checks import AppendPolicy, check_request
+from ottla.rules.producers.producer import Origin
 from rules.histories import COMMIT, marker, tables
 
 NOW = 1_700_000_000_000

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 import builders
 from builders import Row
 from ottla.format.attributes import TRANSACTIONAL, Codec, TimestampType
-from ottla.kernels.crc import compute_crcs
+from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.tables import Batches, take_batches
 from ottla.region import Region, padded
-from ottla.rules.append import Accepted, Refused, append
-from ottla.rules.append_checks import AppendPolicy
-from ottla.rules.append_each import Appends, LogEnd, Outcome, Taken, append_each
-from ottla.rules.producer import Duplicate, Origin, empty_state, known_producers
-from ottla.rules.producer import append as append_producers
-from ottla.rules.transactions import read_markers
+from ottla.rules.append.accept import Accepted, Refused, append
+from ottla.rules.append.checks import AppendPolicy
+from ottla.rules.append.each import Appends, LogEnd, Outcome, Taken, append_each
+from ottla.rules.producers.producer import Duplicate, Origin, empty_state, known_producers
+from ottla.rules.producers.producer import append as append_producers
+from ottla.rules.producers.transactions import read_markers
 from rules.histories import marker, tables
 
 NOW = 1_700_000_000_000

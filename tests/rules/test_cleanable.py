@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.rules.cleanable import (
+from ottla.rules.cleaner.cleanable import (
     Cleanable,
     CleanerConfig,
     CleaningCounts,

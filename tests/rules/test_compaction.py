@@ -12,11 +12,11 @@ from naive_codecs import decompress
 from ottla.batch.rows import Row as NewRow
 from ottla.batch.rows import pack_rows
 from ottla.errors import CorruptLogError, Rule, UnsupportedError
-from ottla.kernels.compaction import hash_keys
-from ottla.rules.cleaning import Cleaned, clean_window, learn_window, make_decoder
-from ottla.rules.compaction import Cleaner, KeyOffsets, Outcome, Round, last_records
-from ottla.rules.producer import Duplicate, Origin, append, empty_state
-from ottla.rules.transactions import Transactions
+from ottla.kernels.cleaner.compaction import hash_keys
+from ottla.rules.cleaner.cleaning import Cleaned, clean_window, learn_window, make_decoder
+from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Outcome, Round, last_records
+from ottla.rules.producers.producer import Duplicate, Origin, append, empty_state
+from ottla.rules.producers.transactions import Transactions
 from rules.histories import ABORT, COMMIT, data_batch, empty_marker, marker, tables
 
 SECRET = np.array([3, 4], dtype=np.uint64)

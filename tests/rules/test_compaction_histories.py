@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import builders
 import naive
 from builders import Row
-from ottla.rules.cleaning import clean_window, learn_window, make_decoder
-from ottla.rules.compaction import Cleaner, KeyOffsets, Round, last_records
-from ottla.rules.transactions import Transactions
+from ottla.rules.cleaner.cleaning import clean_window, learn_window, make_decoder
+from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Round, last_records
+from ottla.rules.producers.transactions import Transactions
 from rules import naive_compaction as model
 from rules.histories import CONTROL, TRANSACTIONAL, tables
 from rules.naive_compaction import DELETE_RETENTION, Batch, Record

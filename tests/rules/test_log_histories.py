@@ -9,13 +9,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import builders
 from builders import Row
-from ottla.kernels.crc import compute_crcs
+from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.tables import take_batches
-from ottla.rules.append_checks import AppendPolicy
-from ottla.rules.append_each import Appends, LogEnd, Taken, append_each
-from ottla.rules.producer import Duplicate, Origin, Refusal, append, empty_state
-from ottla.rules.snapshots import from_snapshot, to_snapshot
-from ottla.rules.transactions import Transactions, committed_mask, read_markers
+from ottla.rules.append.checks import AppendPolicy
+from ottla.rules.append.each import Appends, LogEnd, Taken, append_each
+from ottla.rules.producers.producer import Duplicate, Origin, Refusal, append, empty_state
+from ottla.rules.producers.snapshots import from_snapshot, to_snapshot
+from ottla.rules.producers.transactions import Transactions, committed_mask, read_markers
 from rules import naive_compaction as model
 from rules.histories import TRANSACTIONAL, marker, tables
 from rules.naive_compaction import DELETE_RETENTION, Batch, Record

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ottla.batch.rows import Row, pack_rows
-from ottla.rules.partitioner import Partitioner
+from ottla.rules.producers.partitioner import Partitioner
 
 # The cases of Kafka's UtilsTest.testMurmur2.
 KNOWN = [

@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.errors import Rule
-from ottla.log.producer_snapshot import read_producer_snapshot, write_producer_snapshot
-from ottla.rules.producer import (
+from ottla.log.files.producer_snapshot import read_producer_snapshot, write_producer_snapshot
+from ottla.rules.producers.producer import (
     Appended,
     Duplicate,
     Origin,
@@ -22,7 +22,7 @@ from ottla.rules.producer import (
     remove_expired,
     verify,
 )
-from ottla.rules.snapshots import from_snapshot, out_of_range, strays, to_snapshot
+from ottla.rules.producers.snapshots import from_snapshot, out_of_range, strays, to_snapshot
 from rules.histories import ABORT, COMMIT, data_batch, empty_marker, marker, tables
 
 MAX = 2**31 - 1

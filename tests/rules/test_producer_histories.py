@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.errors import Rule
-from ottla.rules.producer import (
+from ottla.rules.producers.producer import (
     Appended,
     Duplicate,
     Origin,
@@ -14,7 +14,7 @@ from ottla.rules.producer import (
     open_rows,
     remove_expired,
 )
-from ottla.rules.snapshots import from_snapshot, to_snapshot
+from ottla.rules.producers.snapshots import from_snapshot, to_snapshot
 from rules.histories import data_batch, marker, tables
 from rules.naive_producers import MAX, Broker
 

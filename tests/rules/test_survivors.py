@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.rules.survivors import (
+from ottla.rules.cleaner.survivors import (
     KeyEntries,
     NewestKeys,
     concat_entries,

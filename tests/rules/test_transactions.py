@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 import builders
 from builders import Row
 from corpus import CASES
-from ottla.log.segment import read_windows
-from ottla.log.transaction_index import aborted_transactions, collect_aborted
-from ottla.rules.producer import Origin, append
-from ottla.rules.snapshots import from_snapshot, to_snapshot
-from ottla.rules.transactions import (
+from ottla.log.files.transaction_index import aborted_transactions, collect_aborted
+from ottla.log.read.segment import read_windows
+from ottla.rules.producers.producer import Origin, append
+from ottla.rules.producers.snapshots import from_snapshot, to_snapshot
+from ottla.rules.producers.transactions import (
     Transactions,
     committed_mask,
     is_hanging,
     read_markers,
 )
-from ottla.storage import open_file
+from ottla.storage.files import open_file
 from rules import naive_transactions as naive
 from rules.histories import ABORT, COMMIT, data_batch, empty_marker, marker, tables
 from rules.naive_transactions import Event

@@ -11,14 +11,14 @@ from jobs.compacting import compact_plainly
 from jobs.plain import tree
 from jobs.test_compact import CLEANING, NOW, RETENTION, SPLITS, keyed, offsets_in, write_segments
 from jobs.topics import write_topic
+from ottla.catalog.selection import Selection
 from ottla.errors import CorruptLogError
-from ottla.jobs.compact import plan_compaction
-from ottla.jobs.compact_survey import CompactOptions
-from ottla.jobs.selection import Selection
-from ottla.log.publish import Job, open_journals, staged_path
-from ottla.rules.cleanable import CleanerConfig
+from ottla.jobs.compact.plan import plan_compaction
+from ottla.jobs.compact.survey import CompactOptions
+from ottla.publish.journal import Job, open_journals, staged_path
+from ottla.rules.cleaner.cleanable import CleanerConfig
 from ottla.spark.compact import compact, explain_compaction
-from ottla.storage import write_file
+from ottla.storage.files import write_file
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ import gc
 import threading
 from numba.core.dispatcher import Dispatcher
 from ottla.spark.daemon import load_kernels
-from ottla.jobs.read import read_slice
-from ottla.jobs.slices import plan_tasks
+from ottla.jobs.read.records import read_slice
+from ottla.catalog.slices import plan_tasks
 from ottla.options.read import for_batch, parse_read_options
 
 def compiled():

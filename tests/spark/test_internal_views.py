@@ -12,7 +12,7 @@ from builders import Row, batch
 from golden import GOLDEN, kafka_dump
 from internal.streams import commit_key, commit_value
 from ottla.internal.views import VIEWS
-from ottla.jobs.internal_topics import find_internal_topic, read_current
+from ottla.jobs.read.internal_topics import find_internal_topic, read_current
 
 pytestmark = pytest.mark.spark
 

@@ -11,18 +11,18 @@ from jobs.plain import run_plainly, tree
 from jobs.test_salvage import damaged_topic
 from jobs.topics import write_topic
 from ottla.batch.convert import Conversion
+from ottla.catalog.selection import Moment, Selection
 from ottla.errors import CorruptLogError, DataLossError
 from ottla.format.attributes import Codec
-from ottla.jobs.convert import plan_convert
-from ottla.jobs.export import ExportOptions, plan_export
+from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.output import OutputJob
-from ottla.jobs.restore import Renaming, compile_filter, plan_restore
-from ottla.jobs.salvage import plan_salvage_job
-from ottla.jobs.selection import Moment, Selection
-from ottla.jobs.verify import VerifyOptions
-from ottla.log.check import check_partition
-from ottla.log.partition import find_partitions
-from ottla.log.publish import open_journals
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
+from ottla.jobs.rewrite.salvage import plan_salvage_job
+from ottla.jobs.verify.plan import VerifyOptions
+from ottla.log.check.partition import check_partition
+from ottla.log.files.partition import find_partitions
+from ottla.publish.journal import open_journals
 from ottla.spark.run import run_output_job
 from ottla.spark.verify import verify
 

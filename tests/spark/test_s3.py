@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 from jobs.plain import run_plainly, tree
 from jobs.topics import Written, write_topic
 from log.s3 import BUCKET, Server, s3_server
-from ottla.jobs.export import ExportOptions, plan_export
+from ottla.catalog.selection import Selection
+from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.output import OutputJob
-from ottla.jobs.restore import Renaming, compile_filter, plan_restore
-from ottla.jobs.selection import Selection
-from ottla.log.publish import open_journals
-from ottla.object_store import StorageOptions
+from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
+from ottla.publish.journal import open_journals
 from ottla.spark.run import run_output_job
+from ottla.storage.object_store import StorageOptions
 
 pytestmark = pytest.mark.spark
 

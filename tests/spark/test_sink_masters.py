@@ -10,8 +10,8 @@ import pyspark
 import pytest
 
 from jobs.plain import tree
-from ottla.jobs.write import stage_rows
-from ottla.jobs.write_commit import begin_writing, commit_rows, save_job
+from ottla.jobs.write.commit import begin_writing, commit_rows, save_job
+from ottla.jobs.write.stage import stage_rows
 from ottla.options.write import parse_write_options
 from spark import sink_on_master
 from spark.sink_on_master import OPTIONS, SAVES, rows_of_tasks

@@ -18,10 +18,10 @@ from ottla.batch.attributes import (
     timestamp_types,
 )
 from ottla.batch.decode import Chunk
+from ottla.batch.utf8 import java_utf8
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, TIMESTAMP_TYPE_NAMES
-from ottla.format.utf8 import java_utf8
-from ottla.kernels import gather
+from ottla.kernels.records import gather
 from ottla.kernels.tables import Batches, Int64s, concat_batches
 from ottla.region import Bytes
 

@@ -10,7 +10,7 @@ from ottla.format.attributes import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
 )
-from ottla.kernels.sequences import add_sequences
+from ottla.kernels.producers.sequences import add_sequences
 from ottla.kernels.tables import Batches, Int64s
 
 Bools = npt.NDArray[np.bool_]

@@ -29,7 +29,7 @@ from ottla.batch.records import Decoded, Reused, decode_groups, take_records
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
-from ottla.kernels import gather
+from ottla.kernels.records import gather
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import Region
 

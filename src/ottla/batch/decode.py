@@ -13,9 +13,10 @@ from ottla.codec import Arena, CodecError, OutputTooLarge, decompress_window, op
 from ottla.errors import Rule, Violation
 from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
-from ottla.kernels import gather, status
-from ottla.kernels.judge import judge
-from ottla.kernels.records_legacy import open_wrappers
+from ottla.kernels import status
+from ottla.kernels.records import gather
+from ottla.kernels.records.legacy import open_wrappers
+from ottla.kernels.records.validate import judge
 from ottla.kernels.tables import (
     Allocate,
     Batches,

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.batch.attributes import add_sequence
+from ottla.batch.control import Fields, write_control
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.rows import Row, frozen, pack_rows
 from ottla.codec import compress, resolve_level
 from ottla.errors import CorruptLogError, OptionError, Rule, Violation
 from ottla.format.attributes import Codec, ControlType, TimestampType
-from ottla.format.control import Fields, write_control
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import (
     NO_PARTITION_LEADER_EPOCH,
@@ -26,21 +26,21 @@ from ottla.format.sentinels import (
     NO_TIMESTAMP,
 )
 from ottla.kernels import status
-from ottla.kernels.records_legacy_write import (
+from ottla.kernels.records.legacy_write import (
     measure_legacy,
     message_overhead,
     seal_wrapper,
     write_legacy,
 )
-from ottla.kernels.records_v2_write import (
+from ottla.kernels.records.scan import scan
+from ottla.kernels.records.splitting import split_legacy, split_v2
+from ottla.kernels.records.v2_write import (
     EVERY_ROW,
     measure_v2,
     seal_v2,
     write_payloads_v2,
     write_v2,
 )
-from ottla.kernels.scan import scan
-from ottla.kernels.splitting import split_legacy, split_v2
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, allocate_batches
 from ottla.region import PADDING, Bytes
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ottla.format.layout import BATCH_V2, LOG_OVERHEAD, MAGIC_POSITION, MESSAGE_V0, MESSAGE_V1
-from ottla.kernels.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE
+from ottla.kernels.bytes.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE
 
 # Kafka's names (DefaultRecordBatch, LegacyRecord) where they are not those of our layouts.
 _NAMES: Final = {

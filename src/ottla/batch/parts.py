@@ -12,7 +12,7 @@ import numpy as np
 from ottla.batch.attributes import Bools, codec_ids
 from ottla.batch.decode import Broken, Chunk, Decoder, describe
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels.judge import judge
+from ottla.kernels.records.validate import judge
 from ottla.kernels.tables import Batches, Int64s, allocate_payloads, take_batches
 from ottla.region import Region
 

@@ -26,7 +26,7 @@ from ottla.format.attributes import (
 )
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import NO_TIMESTAMP
-from ottla.kernels.records_v2_write import measure_v2, seal_v2, write_payloads_v2, write_v2
+from ottla.kernels.records.v2_write import measure_v2, seal_v2, write_payloads_v2, write_v2
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import PADDING, Bytes
 

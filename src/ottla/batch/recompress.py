@@ -13,7 +13,7 @@ from ottla.codec import Arena, compress, decompress_into, resolve_level
 from ottla.errors import CorruptLogError
 from ottla.format.attributes import CODEC_MASK, Codec
 from ottla.format.layout import BATCH_OVERHEAD
-from ottla.kernels.records_v2_write import seal_v2
+from ottla.kernels.records.v2_write import seal_v2
 from ottla.kernels.tables import Batches, take_batches
 from ottla.region import PADDING, Bytes, Region
 

@@ -11,7 +11,7 @@ from ottla.batch.memory import allocate_from_pool
 from ottla.batch.rows import pack_rows
 from ottla.errors import UnsupportedError
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels.compaction import Bools, Bounds, take_bytes
+from ottla.kernels.cleaner.compaction import Bools, Bounds, take_bytes
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.region import PADDING, Bytes, Region
 

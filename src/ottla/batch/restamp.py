@@ -10,7 +10,7 @@ import numpy as np
 from ottla.errors import OptionError, UnsupportedError
 from ottla.format.attributes import CODEC_MASK, TimestampType
 from ottla.format.sentinels import INT32_MAX, NO_OFFSET, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP
-from ottla.kernels.stamping import shift_offsets, stamp_leader_epochs, stamp_timestamps
+from ottla.kernels.records.stamping import shift_offsets, stamp_leader_epochs, stamp_timestamps
 from ottla.kernels.tables import Batches
 from ottla.region import Bytes
 

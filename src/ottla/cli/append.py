@@ -12,23 +12,23 @@ from ottla.batch.attributes import codec_ids
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.errors import CorruptLogError, OptionError, Rule, Severity, Violation
 from ottla.format.attributes import CODEC_NAMES, Codec, TimestampType
-from ottla.jobs.transactions import read_transactions
+from ottla.format.names import LEADER_EPOCH_CHECKPOINT
+from ottla.jobs.verify.transactions import read_transactions
 from ottla.kernels.tables import Batches, take_batches
-from ottla.log.checkpoints import read_leader_epochs
-from ottla.log.names import LEADER_EPOCH_CHECKPOINT
-from ottla.log.partition import Partition, find_partitions
-from ottla.log.segment import read_windows
+from ottla.log.files.checkpoints import read_leader_epochs
+from ottla.log.files.partition import Partition, find_partitions
+from ottla.log.read.segment import read_windows
 from ottla.region import Region
-from ottla.rules.append import Accepted
-from ottla.rules.append_checks import (
+from ottla.rules.append.accept import Accepted
+from ottla.rules.append.checks import (
     ZSTD_PRODUCE_VERSION,
     AppendPolicy,
     check_request,
     find_refused_requests,
 )
-from ottla.rules.append_each import Appends, LogEnd, Outcome, Taken, append_each
-from ottla.rules.producer import Duplicate, Origin, Refusal
-from ottla.storage import open_file, read_bytes
+from ottla.rules.append.each import Appends, LogEnd, Outcome, Taken, append_each
+from ottla.rules.producers.producer import Duplicate, Origin, Refusal
+from ottla.storage.files import open_file, read_bytes
 
 Row = dict[str, Any]
 

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ottla.catalog.selection import parse_moment
 from ottla.cli.job import (
     add_out,
     add_run,
@@ -15,12 +16,11 @@ from ottla.cli.job import (
 )
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.errors import OptionError
-from ottla.jobs.account import Row
-from ottla.jobs.compact import plan_compaction
-from ottla.jobs.compact_survey import CompactOptions
-from ottla.jobs.selection import parse_moment
-from ottla.rules.cleanable import CleanerConfig
-from ottla.rules.producer import DEFAULT_EXPIRATION_MS
+from ottla.jobs.compact.plan import plan_compaction
+from ottla.jobs.compact.survey import CompactOptions
+from ottla.publish.account import Row
+from ottla.rules.cleaner.cleanable import CleanerConfig
+from ottla.rules.producers.producer import DEFAULT_EXPIRATION_MS
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.batch.convert import DEFAULT_BATCH_BYTES, Conversion, Loss
+from ottla.catalog.selection import parse_pairs
 from ottla.cli.job import add_rewrite, run_plan, selection_of, size
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
-from ottla.jobs.convert import plan_convert
-from ottla.jobs.selection import parse_pairs
-from ottla.log.index_builder import SegmentConfig
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.log.write.index_builder import SegmentConfig
 from ottla.options.texts import parse_bytes
 
 _EXAMPLE: Final = """example:

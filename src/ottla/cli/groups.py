@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
+from ottla.catalog.missing import no_topic
+from ottla.catalog.positions import find_log_end
 from ottla.cli.output import (
     Format,
     add_format,
@@ -18,11 +20,9 @@ from ottla.cli.output import (
 )
 from ottla.errors import OptionError
 from ottla.internal.views import VIEWS
-from ottla.jobs.internal_topics import Contents, find_internal_topic, read_current
-from ottla.jobs.missing import no_topic
-from ottla.jobs.positions import find_log_end
-from ottla.log.partition import find_partitions
-from ottla.object_store import DEFAULT_OPTIONS
+from ottla.jobs.read.internal_topics import Contents, find_internal_topic, read_current
+from ottla.log.files.partition import find_partitions
+from ottla.storage.object_store import DEFAULT_OPTIONS
 
 Row = dict[str, Any]
 

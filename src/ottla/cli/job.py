@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from ottla.catalog.selection import Selection, parse_moment
 from ottla.cli.flags import add_partitions
 from ottla.cli.flags import add_range as add_range
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.errors import OptionError
-from ottla.jobs.account import Row
 from ottla.jobs.output import OutputJob
-from ottla.jobs.selection import Selection, parse_moment
 from ottla.options.texts import parse_bytes
+from ottla.publish.account import Row
 
 _ALWAYS: Final = frozenset({"partition", "readBytes", "firstOffset", "lastOffset", "violations"})
 

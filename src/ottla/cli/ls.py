@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from ottla.catalog.selection import require_chosen
 from ottla.cli.flags import add_partitions
 from ottla.cli.job import selection_of
 from ottla.cli.output import (
@@ -17,13 +18,12 @@ from ottla.cli.output import (
     write,
 )
 from ottla.errors import CorruptLogError, Severity, Violation
-from ottla.jobs.selection import require_chosen
-from ottla.log.checkpoints import TopicPartition, read_offset_checkpoint
-from ottla.log.extent import remote_offsets
-from ottla.log.names import LOG_START_CHECKPOINT, DirectoryState
-from ottla.log.partition import LogDirectory, Partition, Segment, read_log_directories
-from ottla.log.summary import Summary, combine, problems_beside, strangers, summarize
-from ottla.storage import read_bytes
+from ottla.format.names import LOG_START_CHECKPOINT, DirectoryState
+from ottla.log.check.summary import Summary, combine, problems_beside, strangers, summarize
+from ottla.log.files.checkpoints import TopicPartition, read_offset_checkpoint
+from ottla.log.files.partition import LogDirectory, Partition, Segment, read_log_directories
+from ottla.log.write.extent import remote_offsets
+from ottla.storage.files import read_bytes
 
 Row = dict[str, Any]
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ottla.catalog.selection import Selection, choose_partitions
 from ottla.cli.output import Format, flush, json_line, print_table, write
-from ottla.jobs.selection import Selection, choose_partitions
-from ottla.log.names import Kind
-from ottla.log.partition import Partition, read_log_directories
-from ottla.log.recovery import Recovery, Step, plan_recovery
+from ottla.format.names import Kind
+from ottla.log.check.recovery import Recovery, Step, plan_recovery
+from ottla.log.files.partition import Partition, read_log_directories
 
 Row = dict[str, Any]
 

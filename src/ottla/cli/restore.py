@@ -3,10 +3,10 @@
 import argparse
 from typing import Any, Final
 
+from ottla.catalog.selection import parse_pairs
 from ottla.cli.job import add_rewrite, run_plan, selection_of
-from ottla.jobs.restore import Renaming, compile_filter, plan_restore
-from ottla.jobs.selection import parse_pairs
-from ottla.log.index_builder import SegmentConfig
+from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
+from ottla.log.write.index_builder import SegmentConfig
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ottla.cli.job import add_out, add_run, add_selection, run_plan, selection_of
 from ottla.cli.output import add_format
-from ottla.jobs.salvage import plan_salvage_job
+from ottla.jobs.rewrite.salvage import plan_salvage_job
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ottla.cli.groups import report_problems, require_topics
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.internal.views import VIEWS
-from ottla.jobs.internal_topics import find_internal_topic, read_current
+from ottla.jobs.read.internal_topics import find_internal_topic, read_current
 
 Row = dict[str, Any]
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ottla.catalog.logs import Log
+from ottla.catalog.selection import require_chosen, resolve_selection
 from ottla.cli.flags import add_partitions
 from ottla.cli.job import selection_of
 from ottla.cli.output import (
@@ -22,16 +24,14 @@ from ottla.cli.output import (
 )
 from ottla.errors import Severity, Violation
 from ottla.format.attributes import ControlType
+from ottla.format.names import HIGH_WATERMARK_CHECKPOINT
 from ottla.format.sentinels import NO_OFFSET
-from ottla.jobs.logs import Log
-from ottla.jobs.selection import require_chosen, resolve_selection
-from ottla.jobs.transactions import PartitionTransactions, read_transactions
-from ottla.kernels.producers import Completed
-from ottla.log.checkpoints import TopicPartition, read_offset_checkpoint
-from ottla.log.names import HIGH_WATERMARK_CHECKPOINT
-from ottla.log.partition import LogDirectory, Partition, read_log_directories
-from ottla.rules.transactions import Open, is_hanging
-from ottla.storage import read_bytes
+from ottla.jobs.verify.transactions import PartitionTransactions, read_transactions
+from ottla.kernels.producers.state import Completed
+from ottla.log.files.checkpoints import TopicPartition, read_offset_checkpoint
+from ottla.log.files.partition import LogDirectory, Partition, read_log_directories
+from ottla.rules.producers.transactions import Open, is_hanging
+from ottla.storage.files import read_bytes
 
 Row = dict[str, Any]
 

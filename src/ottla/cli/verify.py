@@ -10,15 +10,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ottla.catalog.selection import Selection, choose_partitions
 from ottla.cli.job import add_run, add_selection, print_account, selection_of, session
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.cli.recovery import print_recovery
 from ottla.errors import OptionError, Severity, Violation
-from ottla.jobs.selection import Selection, choose_partitions
-from ottla.jobs.verify import VERDICT_SCHEMA, VerifyOptions
-from ottla.log.partition import read_log_directories
-from ottla.log.summary import strangers
-from ottla.storage import move_files, open_output
+from ottla.jobs.verify.plan import VERDICT_SCHEMA, VerifyOptions
+from ottla.log.check.summary import strangers
+from ottla.log.files.partition import read_log_directories
+from ottla.storage.files import move_files, open_output
 
 Row = dict[str, Any]
 

@@ -14,7 +14,7 @@ from ottla.codec.arena import Arena, Output
 from ottla.codec.errors import CodecError
 from ottla.codec.library import find_function
 from ottla.codec.rows import Rows, decompress_together
-from ottla.kernels.lz4_frames import open_frames
+from ottla.kernels.frames.lz4 import open_frames
 
 MAGIC: Final = b"\x04\x22\x4d\x18"
 RESERVED: Final = 0x03

@@ -15,7 +15,7 @@ from cramjam import snappy as blocks
 from ottla.codec.arena import Arena, Measure, Output
 from ottla.codec.errors import CodecError, OutputTooLarge
 from ottla.codec.rows import Rows
-from ottla.kernels import snappy_frames
+from ottla.kernels.frames import snappy as snappy_frames
 
 MAGIC: Final = b"\x82SNAPPY\x00"
 HEAD: Final = MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version

@@ -15,7 +15,7 @@ from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
 from ottla.codec.library import find_function
 from ottla.codec.rows import Rows, decompress_each, decompress_together
-from ottla.kernels.zstd_frames import MAX_BLOCK_SIZE, open_frames
+from ottla.kernels.frames.zstd import MAX_BLOCK_SIZE, open_frames
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 SKIPPABLE: Final = 0x184D2A50

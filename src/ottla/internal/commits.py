@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ottla.format.utf8 import java_utf8
+from ottla.batch.utf8 import java_utf8
 from ottla.internal.primitives import uuid_text
-from ottla.kernels.offset_commits import (
+from ottla.kernels.records.offset_commits import (
     NO_SPAN,
     UUID_SIZE,
     Commits,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ottla.internal.commits import decode_commits
 from ottla.internal.offsets import CurrentOffsets
 from ottla.internal.records import CONSUMER_OFFSETS, decode_record, why_unusable
-from ottla.kernels.offset_commits import OTHER
+from ottla.kernels.records.offset_commits import OTHER
 
 _ASSIGNMENT: Final = pa.list_(
     pa.struct(

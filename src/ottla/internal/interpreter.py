@@ -13,7 +13,7 @@ from itertools import groupby
 from struct import Struct
 from typing import Final, NamedTuple, cast
 
-from ottla.format.utf8 import JAVA_ERRORS
+from ottla.batch.utf8 import JAVA_ERRORS
 from ottla.internal.notation import Field
 from ottla.internal.primitives import (
     FIXED,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ottla.format.attributes import ControlType
 from ottla.internal.commits import DecodedCommits, decode_commits, texts, topic_ids
 from ottla.internal.records import CONSUMER_OFFSETS, decode_record, why_unusable
-from ottla.kernels.offset_commits import BROKEN, COMMIT, TOMBSTONE, UNKNOWN_VERSION, Commits
+from ottla.kernels.records.offset_commits import BROKEN, COMMIT, TOMBSTONE, UNKNOWN_VERSION, Commits
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]

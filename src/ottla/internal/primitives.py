@@ -10,7 +10,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
-from ottla.format.utf8 import java_utf8
+from ottla.batch.utf8 import java_utf8
 
 Json = Any  # str, int, float, bool, None, list[Json] or dict[str, Json]
 Reader = Callable[[bytes, int], tuple[Json, int]]

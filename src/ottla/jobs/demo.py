@@ -14,12 +14,12 @@ from ottla.batch.encode import encode, encode_control
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.rows import Row, pack_rows
 from ottla.format.attributes import Codec, ControlType
-from ottla.kernels.scan import scan
+from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import allocate_batches, take_batches
-from ottla.log.identity import write_topic_id
-from ottla.log.index_builder import SegmentConfig
-from ottla.log.publish import StagedFile, commit, is_published, publish, run_job
-from ottla.log.segment_writer import SegmentWriter
+from ottla.log.files.identity import write_topic_id
+from ottla.log.write.index_builder import SegmentConfig
+from ottla.log.write.segment_writer import SegmentWriter
+from ottla.publish.journal import StagedFile, commit, is_published, publish, run_job
 from ottla.region import Region, padded
 
 START: Final = 1_760_000_000_000

@@ -6,10 +6,9 @@ from contextlib import nullcontext
 from typing import Any
 
 from ottla.errors import OptionError, PublishError
-from ottla.jobs.write_commit import SAVES
-from ottla.log.job import Job, journal_folder
-from ottla.log.locks import lock_output, locked
-from ottla.log.publish import (
+from ottla.jobs.write.commit import SAVES
+from ottla.publish.job import Job, journal_folder
+from ottla.publish.journal import (
     committed_files,
     forget,
     is_committed,
@@ -19,8 +18,9 @@ from ottla.log.publish import (
     staged_sizes,
     waiting_journals,
 )
-from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
-from ottla.storage import exists
+from ottla.publish.locks import lock_output, locked
+from ottla.storage.files import exists
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 Row = dict[str, Any]
 

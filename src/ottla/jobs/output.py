@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ottla.jobs.account import Row, combine_accounts, write_account
-from ottla.log.checkpoints import TopicPartition
-from ottla.log.extent import stage_log_starts
-from ottla.log.locks import lock_output
-from ottla.log.publish import FinishedPartition, Job, commit, publish
-from ottla.object_store import StorageOptions
-from ottla.storage import Entry
+from ottla.log.files.checkpoints import TopicPartition
+from ottla.log.write.extent import stage_log_starts
+from ottla.publish.account import Row, combine_accounts, write_account
+from ottla.publish.journal import FinishedPartition, Job, commit, publish
+from ottla.publish.locks import lock_output
+from ottla.storage.files import Entry
+from ottla.storage.object_store import StorageOptions
 
 _LOGGER: Final = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Final
 
 from ottla.errors import OptionError
-from ottla.log.checkpoints import TopicPartition
+from ottla.log.files.checkpoints import TopicPartition
 from ottla.options.texts import INT64_MAX
 
 

@@ -13,9 +13,8 @@ from typing import Final
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.errors import OptionError
 from ottla.internal.views import VIEWS
-from ottla.log.checkpoints import TopicPartition
-from ottla.log.segment import Mode
-from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.log.files.checkpoints import TopicPartition
+from ottla.log.read.segment import Mode
 from ottla.options.fields import STORAGE_FIELDS, Fields, Names, check_names, parse_fields
 from ottla.options.offsets import (
     Edge,
@@ -38,6 +37,7 @@ from ottla.options.texts import (
     parse_milliseconds,
     parse_positive,
 )
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 DEFAULT_SPLIT_BYTES: Final = 64 << 20
 DEFAULT_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000

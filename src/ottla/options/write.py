@@ -9,13 +9,13 @@ from ottla.batch.convert import DEFAULT_BATCH_BYTES
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec, TimestampType
+from ottla.format.names import is_topic_name
 from ottla.format.sentinels import INT32_MAX
-from ottla.log.identity import is_uuid
-from ottla.log.index_builder import SegmentConfig
-from ottla.log.names import is_topic_name
-from ottla.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.log.files.identity import is_uuid
+from ottla.log.write.index_builder import SegmentConfig
 from ottla.options.fields import STORAGE_FIELDS, Fields, Names, check_names, parse_fields
 from ottla.options.texts import parse_boolean, parse_bytes, parse_integer
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 DEFAULT_SEGMENT_BYTES: Final = SegmentConfig().segment_bytes
 _CODECS: Final = {name: Codec(code) for code, name in CODEC_NAMES.items()}

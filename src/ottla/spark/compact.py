@@ -12,18 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ottla.jobs.account import Row, read_account
-from ottla.jobs.compact import (
-    Compaction,
-    FirstPass,
-    explain,
-    plan_first_pass,
-    plan_second_pass,
-    read_found,
-    settle_now,
-    write_found,
-)
-from ottla.jobs.compact_learn import (
+from ottla.catalog.logs import Log
+from ottla.catalog.slices import Task
+from ottla.jobs.compact.learn import (
     ENTRY_SCHEMA,
     FOUND_SCHEMA,
     SURVIVOR_SCHEMA,
@@ -34,10 +25,19 @@ from ottla.jobs.compact_learn import (
     merge_bucket,
     write_survivors,
 )
-from ottla.jobs.compact_survey import Surveyed, survey_log
-from ottla.jobs.logs import Log
-from ottla.jobs.slices import Task
-from ottla.log.publish import Job, is_published, run_job, scratch_job
+from ottla.jobs.compact.plan import (
+    Compaction,
+    FirstPass,
+    explain,
+    plan_first_pass,
+    plan_second_pass,
+    read_found,
+    settle_now,
+    write_found,
+)
+from ottla.jobs.compact.survey import Surveyed, survey_log
+from ottla.publish.account import Row, read_account
+from ottla.publish.journal import Job, is_published, run_job, scratch_job
 from ottla.spark.progress import show_progress
 from ottla.spark.run import FINAL_ERRORS, map_tasks, stage, stage_and_publish
 

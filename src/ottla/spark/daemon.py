@@ -18,12 +18,12 @@ import ottla.spark.reader  # noqa: F401
 from ottla.batch.decode import Decoder
 from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_V2, LOG_OVERHEAD
-from ottla.kernels import gather
-from ottla.log.segment import read_windows
-from ottla.log.transaction_index import aborted_transactions
+from ottla.kernels.records import gather
+from ottla.log.files.transaction_index import aborted_transactions
+from ottla.log.read.segment import read_windows
 from ottla.region import Bytes
-from ottla.rules.transactions import aborted_mask
-from ottla.storage import File
+from ottla.rules.producers.transactions import aborted_mask
+from ottla.storage.files import File
 
 
 class _Memory:

@@ -8,8 +8,8 @@ from pyspark.sql.types import StructType
 
 from ottla.errors import CorruptLogError
 from ottla.internal.views import VIEWS
-from ottla.jobs.internal_topics import find_internal_topic, read_view
-from ottla.log.partition import Partition
+from ottla.jobs.read.internal_topics import find_internal_topic, read_view
+from ottla.log.files.partition import Partition
 from ottla.options.read import ReadOptions
 from ottla.spark.reader import advise
 from ottla.spark.rows import corrupt_rows, internal_rows

@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from ottla.catalog.slices import Slice, Task, plan_tasks
 from ottla.errors import CorruptLogError
-from ottla.jobs.read import read_headers, read_slice, read_violations
-from ottla.jobs.slices import Slice, Task, plan_tasks
-from ottla.log.segment import Mode
+from ottla.jobs.read.records import read_headers, read_slice, read_violations
+from ottla.log.read.segment import Mode
 from ottla.options.read import ReadOptions, View
 from ottla.spark.ahead import decode_ahead
 from ottla.spark.rows import core_columns, corrupt_rows, to_spark, violation_rows

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ottla.jobs.report import Sized
-from ottla.jobs.report_rows import Row
-from ottla.jobs.verify import VerifyOptions
-from ottla.log.partition import Partition
+from ottla.jobs.report.rows import Row
+from ottla.jobs.report.steps import Sized
+from ottla.jobs.verify.plan import VerifyOptions
+from ottla.log.files.partition import Partition
 from ottla.spark.progress import show_progress
 from ottla.spark.run import map_tasks
 from ottla.spark.verify import verify

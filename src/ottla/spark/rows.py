@@ -7,9 +7,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.catalog.slices import Slice
 from ottla.errors import Violation
 from ottla.format.attributes import CODEC_NAMES
-from ottla.jobs.slices import Slice
 from ottla.spark.schema import CORRUPT
 
 # These do not come from records: they are the same for the whole slice.

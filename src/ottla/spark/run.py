@@ -20,9 +20,9 @@ from ottla.errors import (
     PublishError,
     UnsupportedError,
 )
-from ottla.jobs.account import Row, read_account
 from ottla.jobs.output import OutputJob, Part, publish_output
-from ottla.log.publish import (
+from ottla.publish.account import Row, read_account
+from ottla.publish.journal import (
     FinishedPartition,
     Job,
     finished_partitions,

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from ottla.arrow.schema import BATCH_SCHEMA
 from ottla.errors import OptionError
 from ottla.internal.views import VIEWS, time_columns
-from ottla.log.segment import Mode
+from ottla.log.read.segment import Mode
 from ottla.options.read import ReadOptions, View
 
 CORRUPT: Final = "_corrupt"

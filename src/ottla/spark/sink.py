@@ -14,8 +14,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.errors import OptionError
-from ottla.jobs.write import StagedPart, Writing, stage_rows
-from ottla.jobs.write_commit import (
+from ottla.jobs.write.commit import (
     abandon_rows,
     absolute,
     begin_writing,
@@ -24,8 +23,9 @@ from ottla.jobs.write_commit import (
     save_job,
     stream_job,
 )
-from ottla.log.publish import Job, hold
+from ottla.jobs.write.stage import StagedPart, Writing, stage_rows
 from ottla.options.write import WriteOptions
+from ottla.publish.journal import Job, hold
 
 _TEXT: Final = ("string", "binary")
 # KafkaWriter.validateQuery, and what the connector's sink does not look at.

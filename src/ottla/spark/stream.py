@@ -19,8 +19,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.jobs.logs import report_loss
-from ottla.jobs.tail import (
+from ottla.catalog.logs import report_loss
+from ottla.jobs.read.tail import (
     Positions,
     first_positions,
     last_positions,

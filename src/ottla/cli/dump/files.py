@@ -15,12 +15,12 @@ from ottla.cli.dump.style import End, Problem
 from ottla.cli.dump.text import TEXT
 from ottla.cli.job import selection_of
 from ottla.cli.output import Format, flush, write
+from ottla.format.names import PartitionName, parse_directory_name
 from ottla.internal import INTERNAL_TOPICS
-from ottla.kernels import gather
-from ottla.log.names import PartitionName, parse_directory_name
-from ottla.log.segment import Window, read_windows
-from ottla.log.text_logs import refuse_text
-from ottla.storage import File, open_file
+from ottla.kernels.records import gather
+from ottla.log.files.text_logs import refuse_text
+from ottla.log.read.segment import Window, read_windows
+from ottla.storage.files import File, open_file
 
 _WANTED = gather.KEYS | gather.VALUES | gather.HEADERS | gather.INDEXES | gather.CONTROL
 

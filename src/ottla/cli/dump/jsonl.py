@@ -3,11 +3,11 @@
 from functools import lru_cache
 from typing import Any, Final
 
+from ottla.batch.control import ControlRecordError, read_control
 from ottla.cli.dump.style import ControlWords, End, Problem, Style
 from ottla.cli.output import json_line, json_text
-from ottla.format.control import ControlRecordError, read_control
 from ottla.internal import Decoded
-from ottla.kernels import render
+from ottla.kernels.text import render
 
 
 def _open_file(path: str) -> bytes:  # noqa: ARG001

@@ -20,17 +20,17 @@ from ottla.batch.attributes import (
 from ottla.batch.control_records import control_violation, read_key_value
 from ottla.batch.decode import Chunk, allocate_chunk
 from ottla.batch.parts import Part
+from ottla.catalog.logs import EVERYTHING, Bounds
 from ottla.cli.dump.request import Request
 from ottla.cli.dump.style import Problem
 from ottla.cli.output import write
 from ottla.errors import Severity, Stage
+from ottla.format.names import PartitionName
 from ottla.internal import decode_record
-from ottla.jobs.logs import EVERYTHING, Bounds
-from ottla.kernels import render
-from ottla.kernels.render_tables import BatchColumns, RecordColumns
-from ottla.kernels.select import mark_header, mark_key
+from ottla.kernels.records.select import mark_header, mark_key
 from ottla.kernels.tables import Int64s, RecordBuffers, allocate_bytes, take_batches
-from ottla.log.names import PartitionName
+from ottla.kernels.text import render
+from ottla.kernels.text.render_tables import BatchColumns, RecordColumns
 from ottla.region import Bytes, padded
 
 OUTPUT_BYTES: Final = 1 << 20

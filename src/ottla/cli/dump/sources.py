@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from ottla.catalog.logs import EVERYTHING, Bounds, Log
+from ottla.catalog.positions import find_start, find_stop
+from ottla.catalog.selection import Selection, require_chosen, resolve_selection
 from ottla.errors import OptionError
-from ottla.jobs.logs import EVERYTHING, Bounds, Log
-from ottla.jobs.positions import find_start, find_stop
-from ottla.jobs.selection import Selection, require_chosen, resolve_selection
-from ottla.log.names import parse_file_name
-from ottla.log.partition import Partition, find_partitions
-from ottla.storage import is_remote, local_path
+from ottla.format.names import parse_file_name
+from ottla.log.files.partition import Partition, find_partitions
+from ottla.storage.files import is_remote, local_path
 
 
 class Source(NamedTuple):

@@ -4,13 +4,13 @@ import os
 from functools import lru_cache
 from typing import Final
 
+from ottla.batch.control import ControlRecordError, read_control
 from ottla.cli.dump.style import ControlWords, End, Problem, Style
 from ottla.cli.output import json_text
 from ottla.format.attributes import ControlType
-from ottla.format.control import ControlRecordError, read_control
+from ottla.format.names import Kind, parse_file_name
 from ottla.internal import Decoded, decode_control_record
-from ottla.kernels import render
-from ottla.log.names import Kind, parse_file_name
+from ottla.kernels.text import render
 
 _DELETE: Final = "<DELETE>"
 _KRAFT_NAMES: Final = {

@@ -7,18 +7,18 @@ from typing import Final
 import numpy as np
 
 from ottla.batch.attributes import is_control
+from ottla.batch.control import ControlRecordError, read_control
 from ottla.batch.control_records import control_violation, read_key_value
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.parts import Part, read_parts
 from ottla.errors import OptionError, Rule, Violation
-from ottla.format.control import ControlRecordError, read_control
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import NO_OFFSET
-from ottla.kernels import gather
+from ottla.kernels.records import gather
 from ottla.kernels.tables import Batches, take_batches
-from ottla.log.segment import read_windows
+from ottla.log.read.segment import read_windows
 from ottla.region import Region
-from ottla.storage import File
+from ottla.storage.files import File
 
 _WANTED: Final = gather.KEYS | gather.VALUES | gather.INDEXES | gather.CONTROL
 

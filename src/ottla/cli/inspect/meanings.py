@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from ottla.batch.control import ControlRecordError, read_control
 from ottla.batch.fields import Field
 from ottla.cli.output import date_text, json_text
 from ottla.format.attributes import (
@@ -15,7 +16,6 @@ from ottla.format.attributes import (
     TIMESTAMP_TYPE_NAMES,
     TRANSACTIONAL,
 )
-from ottla.format.control import ControlRecordError, read_control
 from ottla.format.layout import LOG_OVERHEAD, MAGIC_POSITION
 from ottla.format.sentinels import NO_TIMESTAMP
 

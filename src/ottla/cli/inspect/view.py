@@ -18,8 +18,8 @@ from ottla.cli.inspect.meanings import (
 from ottla.errors import Severity
 from ottla.format.attributes import CODEC_MASK, CODEC_NAMES, CONTROL
 from ottla.format.layout import BATCH_OVERHEAD, BATCH_V2, MAGIC_POSITION, position_of
-from ottla.log.text_logs import refuse_text
-from ottla.storage import open_file
+from ottla.log.files.text_logs import refuse_text
+from ottla.storage.files import open_file
 
 _ROW_BYTES = 16
 _CRC_V2_FROM = position_of("attributes", BATCH_V2)

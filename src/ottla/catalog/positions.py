@@ -1,0 +1,249 @@
+"""Where offsets and times lie in a partition: by its indexes where they check out, else by a walk.
+
+An index is believed when Kafka's sanity checks pass and a batch with fitting offsets begins where
+its entry points; a header walk costs a read of each fixed part, and decides where there is none.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ottla.batch.decode import Chunk, Decoder
+from ottla.format.layout import BATCH_OVERHEAD
+from ottla.format.names import Kind
+from ottla.kernels.search.walk import walk
+from ottla.kernels.tables import allocate_batches, take_batches
+from ottla.log.files.offset_index import OffsetIndex, check_offset_index, read_offset_index
+from ottla.log.files.partition import Partition, Segment
+from ottla.log.files.time_index import (
+    TimeIndex,
+    check_time_index,
+    lookup_timestamp,
+    read_time_index,
+)
+from ottla.log.read.segment import read_windows
+from ottla.log.read.walk import walk_file
+from ottla.region import PADDING
+from ottla.storage.files import Entry, File, is_remote, open_file, read_bytes
+from ottla.storage.object_store import StorageOptions
+
+
+def read_index(segment: Segment, storage: StorageOptions) -> OffsetIndex | None:
+    """The offset index, unless there is none or it is broken."""
+    return read_index_file(segment.side_files.get(Kind.OFFSET_INDEX), segment.base_offset, storage)
+
+
+def read_index_file(
+    entry: Entry | None, base_offset: int, storage: StorageOptions
+) -> OffsetIndex | None:
+    """As `read_index`, for who has no more than the file."""
+    if entry is None:
+        return None
+    data = read_bytes(entry, storage)
+    if next(check_offset_index(data, base_offset, entry.path), None) is not None:
+        return None
+    return read_offset_index(data, base_offset)
+
+
+def _points_at_batch(file: File, index: OffsetIndex, row: int) -> bool:
+    """Whether a batch begins where an entry points, with offsets that the entry allows."""
+    position = int(index.position[row])
+    head = np.zeros(BATCH_OVERHEAD + PADDING, dtype=np.uint8)
+    held = file.read_into(head, position, BATCH_OVERHEAD)
+    batch = allocate_batches(1)
+    if walk(head, held, position, file.size, batch, 0)[0] == 0:
+        return False
+    before = int(index.offset[row - 1]) if row else index.base_offset - 1
+    return before < int(batch.last_offset[0]) <= int(index.offset[row])
+
+
+def _position_before(file: File, index: OffsetIndex | None, offset: int) -> int:
+    """A batch start with no record at or past `offset` before it."""
+    if index is None:
+        return 0
+    row = int(np.searchsorted(index.offset, offset, side="right")) - 1
+    if row < 0 or not _points_at_batch(file, index, row):
+        return 0
+    return int(index.position[row])
+
+
+def find_entry(file: File, index: OffsetIndex | None, after: int, before: int) -> int | None:
+    """Where the first batch begins, between two positions, that the index knows of."""
+    if index is None:
+        return None
+    first = int(np.searchsorted(index.position, after, side="right"))
+    end = int(np.searchsorted(index.position, min(before, file.size)))
+    rows = (row for row in range(first, end) if _points_at_batch(file, index, row))
+    return next((int(index.position[row]) for row in rows), None)
+
+
+def find_start(segment: Segment, offset: int, storage: StorageOptions) -> int:
+    """Where the first batch begins that reaches `offset`; the file's size if none does.
+
+    If the walk ends before the file does, the batch may be behind the damage: then a place before
+    it, so that the reader meets the damage and says so.
+    """
+    if offset <= segment.base_offset:
+        return 0
+    index = read_index(segment, storage)
+    with open_file(segment.log, storage) as file:
+        began = reached = _position_before(file, index, offset)
+        for headers in walk_file(file, start=began):
+            reaching = np.flatnonzero(headers.batches.last_offset >= offset)
+            if reaching.size:
+                return int(headers.batches.position[reaching[0]])
+            reached = headers.stop
+    # A wrong length may have led the walk past batches that the index knows of.
+    return began if index is not None and reached < segment.log.size else reached
+
+
+def find_stop(segment: Segment, offset: int, storage: StorageOptions) -> int:
+    """Where the batches end that can hold an offset below `offset`."""
+    index = read_index(segment, storage)
+    with open_file(segment.log, storage) as file:
+        for headers in walk_file(file, start=_position_before(file, index, offset)):
+            batches = headers.batches
+            reaching = np.flatnonzero(batches.last_offset >= offset)
+            if reaching.size:
+                row = reaching[0]
+                # The base of a compressed v0 or v1 batch is unknown (-1): it may begin before.
+                whole = batches.base_offset[row] < offset
+                return int(batches.position[row] + (batches.size[row] if whole else 0))
+    return segment.log.size
+
+
+def find_batch_starts(segment: Segment, every: int, storage: StorageOptions) -> list[int]:
+    """Positions about `every` bytes apart at which batches begin.
+
+    Without a usable index a remote segment is not cut: its walk would be a request per batch.
+    """
+    if segment.log.size <= every:
+        return []
+    index = read_index(segment, storage)
+    with open_file(segment.log, storage) as file:
+        if index is not None and index.position.size:
+            chosen = _entries_apart(index, every, file.size)
+            if all(_points_at_batch(file, index, row) for row in chosen):
+                return [int(index.position[row]) for row in chosen]
+        return [] if is_remote(segment.log.path) else list(_walk_apart(file, every))
+
+
+def _entries_apart(index: OffsetIndex, every: int, size: int) -> list[int]:
+    targets = np.arange(every, size, every)
+    rows = np.unique(np.searchsorted(index.position, targets))
+    return [int(row) for row in rows if row < index.position.size and index.position[row] < size]
+
+
+def _walk_apart(file: File, every: int) -> Iterator[int]:
+    wanted = every
+    for headers in walk_file(file):
+        positions = headers.batches.position
+        while positions.size and wanted <= positions[-1]:
+            position = int(positions[np.searchsorted(positions, wanted)])
+            yield position
+            wanted = position + every
+
+
+def find_offset_past(
+    segment: Segment, start: int, position: int, storage: StorageOptions
+) -> int | None:
+    """The offset after the first batch, from `start` on, that ends at or past a position."""
+    with open_file(segment.log, storage) as file:
+        for headers in walk_file(file, start=start):
+            ends = headers.batches.position + headers.batches.size
+            reaching = np.flatnonzero(ends >= position)
+            if reaching.size:
+                return int(headers.batches.last_offset[reaching[0]]) + 1
+    return None
+
+
+def find_log_end(partition: Partition, storage: StorageOptions) -> int:
+    """The offset after the last batch that is whole (the log end offset).
+
+    Batches at the very end with a wrong CRC are still being written, or were when power failed.
+    """
+    for segment in reversed(partition.segments):
+        end = _find_segment_end(segment, storage)
+        if end is not None:
+            return max(end, segment.base_offset)
+    return max((segment.base_offset for segment in partition.segments), default=0)
+
+
+def _find_segment_end(segment: Segment, storage: StorageOptions) -> int | None:
+    if segment.log.size == 0:
+        return segment.base_offset if segment.base_offset > 0 else None
+    index = read_index(segment, storage)
+    with open_file(segment.log, storage) as file:
+        start = 0
+        if index is not None and index.position.size:
+            inside = np.flatnonzero(index.position < file.size)
+            row = int(inside[-1]) if inside.size else -1
+            start = (
+                int(index.position[row]) if row >= 0 and _points_at_batch(file, index, row) else 0
+            )
+        end = _last_whole_offset(file, start)
+        if end is None and start > 0:
+            end = _last_whole_offset(file, 0)
+    return None if end is None else end + 1
+
+
+def _last_whole_offset(file: File, start: int) -> int | None:
+    found = None
+    for window in read_windows(file, start=start):
+        whole = np.flatnonzero(window.batches.crc == window.batches.computed_crc)
+        if whole.size:
+            found = int(window.batches.last_offset[whole[-1]])
+    return found
+
+
+def _read_times(segment: Segment, storage: StorageOptions) -> TimeIndex | None:
+    entry = segment.side_files.get(Kind.TIME_INDEX)
+    if entry is None:
+        return None
+    data = read_bytes(entry, storage)
+    if next(check_time_index(data, segment.base_offset, entry.path), None) is not None:
+        return None
+    index = read_time_index(data, segment.base_offset)
+    return index if index.timestamp.size else None
+
+
+def find_timestamp(partition: Partition, timestamp: int, storage: StorageOptions) -> int | None:
+    """The first offset whose record is not older (UnifiedLog.fetchOffsetByTimestamp)."""
+    last = len(partition.segments) - 1
+    for number, segment in enumerate(partition.segments):
+        times = _read_times(segment, storage)
+        # Rolling forces an entry for the newest record; the active segment may have newer ones.
+        if times is not None and number < last and int(times.timestamp[-1]) < timestamp:
+            continue
+        found = _find_in_segment(segment, times, timestamp, storage)
+        if found is not None:
+            return found
+    return None
+
+
+def _find_in_segment(
+    segment: Segment, times: TimeIndex | None, timestamp: int, storage: StorageOptions
+) -> int | None:
+    with open_file(segment.log, storage) as file:
+        start = 0
+        if times is not None:
+            _, offset = lookup_timestamp(times, timestamp - 1)
+            start = _position_before(file, read_index(segment, storage), offset)
+        for window in read_windows(file, start=start):
+            rows = np.flatnonzero(window.batches.max_timestamp >= timestamp)
+            for row in rows.tolist():
+                decoder = Decoder(0)
+                one = take_batches(window.batches, slice(row, row + 1))
+                chunks = [*decoder.decode(window.region, one), decoder.flush()]
+                found = _first_not_older(chunks, timestamp)
+                if found is not None:
+                    return found
+    return None
+
+
+def _first_not_older(chunks: list[Chunk | None], timestamp: int) -> int | None:
+    for chunk in filter(None, chunks):
+        rows = np.flatnonzero(chunk.buffers.timestamp[: chunk.count] >= timestamp)
+        if rows.size:
+            return int(chunk.buffers.offset[rows[0]])
+    return None

@@ -1,0 +1,217 @@
+"""Slices: whole batches of one segment, and tasks made of them by bytes or by offsets."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ottla.catalog.logs import (
+    EVERYTHING,
+    Bounds,
+    Log,
+    find_latest,
+    find_logs,
+    require_topics,
+    resolve_bounds,
+)
+from ottla.catalog.positions import find_batch_starts, find_start, find_stop
+from ottla.catalog.ranges import OffsetRange, split_ranges
+from ottla.catalog.stable import Stable
+from ottla.format.names import Kind
+from ottla.log.files.checkpoints import TopicPartition
+from ottla.log.files.partition import Segment
+from ottla.log.files.transaction_index import write_transaction_index
+from ottla.options.read import ReadOptions
+from ottla.storage.files import Entry
+from ottla.storage.object_store import StorageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The batches of a segment that begin in [start, stop), and which of their records to give.
+
+    `aborted` holds transaction index entries: what a read_committed reader leaves out. The offset
+    index is asked where the bytes are damaged. Only the last segment may end in half a batch.
+    """
+
+    log: Entry
+    name: TopicPartition | None
+    start: int
+    stop: int
+    bounds: Bounds = EVERYTHING
+    aborted: bytes = b""
+    index: Entry | None = None
+    base_offset: int = 0
+    is_last: bool = True
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+Task = tuple[Slice, ...]
+
+# What opening a file costs, in bytes that could be read instead (spark.sql.files.openCostInBytes).
+_OPEN_COST: Final = 4 << 20
+
+
+def plan_tasks(options: ReadOptions) -> list[Task]:
+    """What a batch query reads, cut into tasks."""
+    logs = find_logs(options)
+    require_topics(logs, options)
+    bounds, stables = resolve_bounds(logs, options)
+    return cut_tasks(logs, bounds, stables, options)
+
+
+def cut_tasks(
+    logs: Sequence[Log],
+    bounds: Sequence[Bounds],
+    stables: Sequence[Stable | None],
+    options: ReadOptions,
+) -> list[Task]:
+    """Logs within their bounds as tasks: by bytes, or by offsets when their number is asked for."""
+    if options.min_partitions is not None or options.max_records_per_partition is not None:
+        return _cut_by_offsets(logs, bounds, stables, options)
+    slices = [
+        part
+        for log, its_bounds, stable in zip(logs, bounds, stables, strict=True)
+        for part in _cut_by_bytes(log, its_bounds, stable, options)
+    ]
+    return _pack(slices, options.split_bytes)
+
+
+def _cut_by_bytes(
+    log: Log, bounds: Bounds, stable: Stable | None, options: ReadOptions
+) -> Iterator[Slice]:
+    """Slices of at most about `splitBytes`."""
+    every = options.split_bytes
+    for segment, whole in find_slices(log, bounds, stable, options.storage):
+        cuts = find_batch_starts(segment, every, options.storage) if whole.size > every else []
+        yield from _cut(whole, cuts)
+
+
+def _pack(slices: Iterable[Slice], split_bytes: int) -> list[Task]:
+    """Tasks of about `split_bytes`: a task costs Spark more than a small segment costs to read."""
+    cost = min(_OPEN_COST, split_bytes // 16)
+    tasks: list[list[Slice]] = []
+    room = 0
+    for part in slices:
+        needed = part.size + cost
+        if not tasks or needed > room:
+            tasks.append([])
+            room = split_bytes + cost
+        tasks[-1].append(part)
+        room -= needed
+    return [tuple(task) for task in tasks]
+
+
+def find_slices(
+    log: Log, bounds: Bounds, stable: Stable | None, storage: StorageOptions
+) -> Iterator[tuple[Segment, Slice]]:
+    """The part of each segment that can hold records within the bounds."""
+    for number, segment in enumerate(log.partition.segments):
+        following = log.partition.next_base_offset(number)
+        start, stop = 0, segment.log.size
+        if bounds.start is not None:
+            if following is not None and following <= bounds.start:
+                continue
+            start = find_start(segment, bounds.start, storage)
+        if bounds.stop is not None and (following is None or bounds.stop < following):
+            if segment.base_offset >= bounds.stop:
+                continue
+            stop = find_stop(segment, bounds.stop, storage)
+        if start < stop:
+            aborted = b"" if stable is None else _touching(stable, segment, following)
+            index = segment.side_files.get(Kind.OFFSET_INDEX)
+            yield (
+                segment,
+                Slice(
+                    segment.log,
+                    log.name,
+                    start,
+                    stop,
+                    bounds,
+                    aborted,
+                    index,
+                    segment.base_offset,
+                    is_last=following is None,
+                ),
+            )
+
+
+def _touching(stable: Stable, segment: Segment, following: int | None) -> bytes:
+    """The aborted transactions that have records in a segment."""
+    touches = stable.aborted["last_offset"] >= segment.base_offset
+    if following is not None:
+        touches &= stable.aborted["first_offset"] < following
+    return write_transaction_index(stable.aborted[touches])
+
+
+def _cut(whole: Slice, positions: Sequence[int]) -> Iterator[Slice]:
+    inside = [position for position in positions if whole.start < position < whole.stop]
+    for start, stop in zip([whole.start, *inside], [*inside, whole.stop], strict=True):
+        yield replace(whole, start=start, stop=stop)
+
+
+def _cut_by_offsets(
+    logs: Sequence[Log],
+    bounds: Sequence[Bounds],
+    stables: Sequence[Stable | None],
+    options: ReadOptions,
+) -> list[Task]:
+    """Tasks by the connector's rule on offset ranges, each moved to the next batch boundary.
+
+    A task never mixes partitions; it may hold one batch more than `maxRecordsPerPartition` allows.
+    """
+    keys = [TopicPartition(log.partition.path, 0) for log in logs]  # every directory has one
+    ranges = [
+        _range(key, log, its_bounds, options)
+        for key, log, its_bounds in zip(keys, logs, bounds, strict=True)
+    ]
+    pieces = split_ranges(
+        ranges,
+        min_partitions=options.min_partitions,
+        max_records=options.max_records_per_partition,
+    )
+    tasks: list[Task] = []
+    for key, log, its_bounds, stable in zip(keys, logs, bounds, stables, strict=True):
+        edges = [piece.start for piece in pieces if piece.name == key][1:]
+        tasks += _cut_at(log, its_bounds, stable, edges, options.storage)
+    return tasks
+
+
+def _range(key: TopicPartition, log: Log, bounds: Bounds, options: ReadOptions) -> OffsetRange:
+    start = log.earliest if bounds.start is None else bounds.start
+    stop = find_latest(log, options) if bounds.stop is None else bounds.stop
+    return OffsetRange(key, start, stop)
+
+
+def _cut_at(
+    log: Log,
+    bounds: Bounds,
+    stable: Stable | None,
+    edges: Sequence[int],
+    storage: StorageOptions,
+) -> Iterator[Task]:
+    task: list[Slice] = []
+    segments = list(find_slices(log, bounds, stable, storage))
+    for number, (segment, whole) in enumerate(segments):
+        following = segments[number + 1][0].base_offset if number + 1 < len(segments) else None
+        inside = [
+            edge
+            for edge in edges
+            if edge >= segment.base_offset and (following is None or edge < following)
+        ]
+        positions = [find_start(segment, edge, storage) for edge in inside]
+        if task and whole.start in positions:
+            yield tuple(task)
+            task = []
+        parts = list(_cut(whole, sorted(set(positions))))
+        for part in parts[:-1]:
+            yield (*task, part)
+            task = []
+        task.append(parts[-1])
+        if whole.stop in positions:
+            yield tuple(task)
+            task = []
+    if task:
+        yield tuple(task)

@@ -1,0 +1,344 @@
+"""Compact logs as Kafka's cleaner does: which tasks there are, in what order, and what they write.
+
+First headers are surveyed, a task for each log (`compact_survey`); then the offsets that stay are
+found (`compact_learn`); then segments are written anew (`compact_clean`). `ottla.spark.compact`
+runs them; what is decided about a batch or a record is in `ottla.rules`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from ottla.catalog.logs import Bounds, Log
+from ottla.catalog.selection import Selection, choose_logs
+from ottla.catalog.slices import Task, cut_tasks
+from ottla.catalog.stable import Stable
+from ottla.errors import OptionError, PublishError
+from ottla.format.names import Kind
+from ottla.jobs.compact.clean import (
+    Cleaning,
+    CompactedLog,
+    CompactPart,
+    close_log,
+    count_part,
+    write_part,
+)
+from ottla.jobs.compact.learn import Found, LearnLog
+from ottla.jobs.compact.survey import (
+    CompactOptions,
+    Surveyed,
+    read_cleaner_checkpoints,
+    write_facts,
+)
+from ottla.jobs.output import OutputJob, nothing_to_close
+from ottla.kernels.cleaner.compaction import Words
+from ottla.log.files.checkpoints import TopicPartition
+from ottla.log.files.partition import Segment
+from ottla.options.read import ReadOptions
+from ottla.publish.account import Row
+from ottla.publish.journal import FinishedPartition, Job, job_name, staged_path
+from ottla.rules.cleaner.cleanable import CleaningCounts, Obstacle, explain_counts
+from ottla.rules.cleaner.compaction import Round
+from ottla.rules.cleaner.survivors import Learning
+from ottla.storage.files import Entry, create_file, exists, read_bytes, write_file
+
+_NOW: Final = "now.json"
+_SURVIVORS: Final = "survivors.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What to compact into `out`. Without `now` the clock of the first run counts, also for others.
+
+    `explains` counts what would stay and writes nothing; then every log is cleaned that has
+    something to clean, whether a broker would choose it or not.
+    """
+
+    selection: Selection
+    out: str
+    options: CompactOptions
+    now: int | None
+    logs: tuple[Log, ...]
+    checkpoints: Mapping[TopicPartition, int]
+    explains: bool = False
+
+    @property
+    def name(self) -> str:
+        """The job's name: the same input and options give the same."""
+        return job_name(self.inputs, self.described())
+
+    @property
+    def inputs(self) -> list[Entry]:
+        return [entry for log in self.logs for entry in log.partition.entries]
+
+    def described(self) -> dict[str, Any]:
+        """The options that name the job."""
+        return {
+            "command": "explain" if self.explains else "compact",
+            "selection": self.selection,
+            "options": asdict(self.options) | {"config": self.options.config._asdict()},
+            "checkpoints": sorted(self.checkpoints.items()),
+            "now": self.now,
+            "logStarts": sorted((log.name, log.log_start) for log in self.logs),
+        }
+
+    def cleans(self, surveyed: Surveyed) -> bool:
+        """Whether a log is cleaned, and not only copied."""
+        return bool(surveyed.groups) and (self.explains or surveyed.cleanable.is_chosen)
+
+
+def plan_compaction(
+    selection: Selection,
+    out: str,
+    options: CompactOptions,
+    *,
+    now: int | None = None,
+    explains: bool = False,
+) -> Compaction:
+    """Compact what is chosen into OUT."""
+    logs = tuple(log for log in choose_logs(selection) if log.partition.segments)
+    if not logs:
+        raise OptionError(f"{', '.join(selection.paths)}: no partition here has a segment")
+    chosen = {log.name for log in logs}
+    checkpoints = {
+        name: offset
+        for name, offset in read_cleaner_checkpoints(selection).items()
+        if name in chosen
+    }
+    return Compaction(selection, out, options, now, logs, checkpoints, explains)
+
+
+def settle_now(job: Job, plan: Compaction, clock: int) -> int:
+    """The time of the round: what was asked for, else when the job was first begun."""
+    if plan.now is not None:
+        return plan.now
+    path = job.path(_NOW)
+    create_file(path, json.dumps(clock).encode(), job.storage)
+    try:
+        now = json.loads(read_bytes(path, job.storage))
+    except (ValueError, RecursionError):
+        now = None
+    if not isinstance(now, int):
+        raise PublishError(f"{path} holds no time: delete its job, and compact again")
+    return now
+
+
+class FirstPass(NamedTuple):
+    """The tasks that find out what stays; `numbers` gives logs by the name of their partition."""
+
+    tasks: list[Task]
+    logs: list[LearnLog]
+    numbers: dict[str, tuple[int, LearnLog]]
+    part_count: int
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for task in self.tasks for part in task)
+
+
+def plan_first_pass(plan: Compaction, surveyed: Sequence[Surveyed], secret: Words) -> FirstPass:
+    """Slices of all logs that are cleaned; parts are the groups of all logs, one after another."""
+    cleaned = [each for each in surveyed if plan.cleans(each)]
+    logs: list[LearnLog] = []
+    count = 0
+    for each in cleaned:
+        told = Learning(
+            secret,
+            each.cleanable.first_dirty_offset,
+            each.log.earliest,
+            plan.options.hash_bits,
+        )
+        bases = tuple(group.segments[0].base_offset for group in each.groups)
+        drops_unkeyed = plan.options.drops_unkeyed or plan.explains
+        logs.append(LearnLog(told, bases, count, drops_unkeyed))
+        count += len(bases)
+    tasks = cut_tasks(
+        [each.log for each in cleaned],
+        [Bounds(None, each.bound) for each in cleaned],
+        [Stable(each.facts.aborted, each.bound) for each in cleaned],
+        ReadOptions((), split_bytes=plan.options.split_bytes, storage=plan.selection.storage),
+    )
+    numbers = {str(each.log.name): (number, logs[number]) for number, each in enumerate(cleaned)}
+    return FirstPass(tasks, logs, numbers, count)
+
+
+def read_found(job: Job) -> dict[int, Found] | None:
+    """What an earlier run of the same job found to stay; None if it did not come so far."""
+    path = staged_path(job, _SURVIVORS)
+    if not exists(path, job.storage):
+        return None
+    try:
+        content = json.loads(read_bytes(path, job.storage))
+        return {int(part): Found(**found) for part, found in content.items()}
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
+        raise PublishError(
+            f"{path} is not what a first pass leaves: delete its job, and compact again"
+        ) from error
+
+
+def write_found(job: Job, found: Mapping[int, Found]) -> None:
+    """Let a second run go on from here."""
+    content = {str(part): asdict(its) for part, its in found.items()}
+    write_file(staged_path(job, _SURVIVORS), json.dumps(content).encode(), job.storage)
+
+
+def plan_second_pass(
+    plan: Compaction,
+    job: Job,
+    surveyed: Sequence[Surveyed],
+    found: Mapping[int, Found],
+    now: int,
+) -> OutputJob:
+    """The parts of all logs; those that are only copied too, unless nothing is written."""
+    parts: dict[str, CompactPart] = {}
+    its_parts: dict[str, dict[str, CompactPart]] = {}
+    number = 0
+    for each in surveyed:
+        facts = f"{each.directory}.facts"
+        write_file(staged_path(job, facts), write_facts(each.facts), job.storage)
+        planned: list[CompactPart] = []
+        if plan.cleans(each):
+            planned += _cleaned_parts(plan, each, found, number, now)
+            number += len(each.groups)
+        if not plan.explains:
+            planned += _copied_parts(plan, each)
+        named = {f"{part.directory}.{part.base_offset:020d}": part for part in planned}
+        its_parts[each.directory] = named
+        parts |= named
+
+    def closing(finished: Mapping[str, FinishedPartition]) -> dict[str, CompactedLog]:
+        return {
+            each.directory: _closing(each, finished, its_parts[each.directory]) for each in surveyed
+        }
+
+    return OutputJob(
+        title="explain" if plan.explains else "compact",
+        out=plan.out,
+        inputs=plan.inputs,
+        options=plan.described() | {"now": now},
+        storage=plan.selection.storage,
+        parts=parts,
+        stage=count_part if plan.explains else write_part,
+        closing=nothing_to_close if plan.explains else closing,
+        close=close_log,
+        log_starts={each.log.name: each.log.log_start for each in surveyed if each.log.name},
+    )
+
+
+def _cleaned_parts(
+    plan: Compaction, each: Surveyed, found: Mapping[int, Found], first: int, now: int
+) -> Iterator[CompactPart]:
+    round_ = Round(each.bound, now, plan.options.config.delete_retention_ms)
+    for number, group in enumerate(each.groups, first):
+        its = found.get(number)
+        cleaning = Cleaning(
+            round_,
+            group.began,
+            None if its is None else its.file,
+            f"{each.directory}.facts",
+            each.legacy_horizon,
+        )
+        has_last = not each.rest and group is each.groups[-1]
+        yield _part(plan, each, group.segments, cleaning, has_last=has_last)
+
+
+def _copied_parts(plan: Compaction, each: Surveyed) -> Iterator[CompactPart]:
+    segments = each.rest if plan.cleans(each) else each.log.partition.segments
+    for number, segment in enumerate(segments, 1):
+        is_last = number == len(segments)
+        if is_last or segments[number].base_offset > each.log.earliest:
+            yield _part(plan, each, (segment,), None, has_last=is_last)
+
+
+def _part(
+    plan: Compaction,
+    each: Surveyed,
+    segments: tuple[Segment, ...],
+    cleaning: Cleaning | None,
+    *,
+    has_last: bool,
+) -> CompactPart:
+    assert each.log.name is not None
+    return CompactPart(
+        each.directory,
+        each.log.name,
+        segments,
+        has_last,
+        each.log.earliest,
+        cleaning,
+        plan.selection.storage,
+        plan.options.max_batch_bytes,
+    )
+
+
+def _closing(
+    each: Surveyed, finished: Mapping[str, FinishedPartition], parts: Mapping[str, CompactPart]
+) -> CompactedLog:
+    assert each.log.name is not None
+    logs = [file for key in parts for file in finished[key].files if file.target.endswith(Kind.LOG)]
+    bases = [part.base_offset for part in parts.values()]
+    return CompactedLog(
+        each.directory,
+        each.log.name,
+        tuple(sorted(logs, key=lambda file: file.target)),
+        max(bases),
+        replace(each.extent, base_offset=min(bases)),
+        f"{each.directory}.facts",
+    )
+
+
+def explain(
+    surveyed: Sequence[Surveyed],
+    counted: Mapping[str, FinishedPartition],
+    found: Mapping[int, Found],
+) -> list[Row]:
+    """For each log what would stay of it, and what keeps the rest from being cleaned."""
+    rows, number = [], 0
+    for each in surveyed:
+        keys = [f"{each.directory}.{group.segments[0].base_offset:020d}" for group in each.groups]
+        numbers = range(number, number + len(keys))
+        number += len(keys)
+        distinct = sum(found[at].keys for at in numbers if at in found)
+        rows.append(_explain_log(each, [counted[key].account for key in keys], distinct))
+    return rows
+
+
+def _explain_log(each: Surveyed, counts: Sequence[Row], distinct: int) -> Row:
+    def total(name: str) -> int:
+        return sum(count[name] for count in counts)
+
+    found = each.cleanable
+    size = sum(segment.log.size for group in each.groups for segment in group.segments)
+    judged = CleaningCounts(
+        total("readRecords"),
+        total("keptRecords"),
+        distinct,
+        total("unkeyed"),
+        total("tombstones"),
+        size,
+        total("keptBytes"),
+    )
+    assert each.log.name is not None
+    return {
+        "topic": each.log.name.topic,
+        "partition": each.log.name.partition,
+        "wouldClean": found.is_chosen,
+        "dirtyRatio": round(found.dirty_ratio, 3),
+        "firstDirtyOffset": found.first_dirty_offset,
+        "firstUncleanableOffset": found.first_uncleanable_offset,
+        "logEndOffset": each.log_end,
+        "cleanedBytes": judged.read_size,
+        "remainingBytes": judged.kept_size,
+        "otherBytes": sum(segment.log.size for segment in each.rest),
+        "readRecords": judged.read_records,
+        "remainingRecords": judged.kept_records,
+        "distinctKeys": judged.distinct_keys,
+        "unkeyedRecords": judged.without_key,
+        "tombstones": judged.tombstones,
+        "obstacles": [_plain(one) for one in (*found.obstacles, *explain_counts(judged))],
+    }
+
+
+def _plain(obstacle: Obstacle) -> dict[str, Any]:
+    return {"cause": obstacle.cause, "bytes": obstacle.size, "detail": obstacle.detail}

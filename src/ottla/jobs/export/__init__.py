@@ -1,0 +1,1 @@
+"""Records as files that other tools read."""

@@ -1,0 +1,90 @@
+"""Records as lines of JSON, a column at a time; bytes are base64, as in a dump."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.kernels.text.quote import BASE64, TEXT, quote, quoted_room
+from ottla.region import padded
+
+_TEXT = pa.large_string()
+
+
+def json_lines(records: pa.RecordBatch, timestamps: pa.Array, *, value_is_json: bool) -> pa.Buffer:
+    """A line for each row of an export; `timestamps` are in milliseconds.
+
+    A value that is JSON stays as it was written, since a parsed number may be another. Only between
+    the tokens of JSON can there be line breaks.
+    """
+    value = records.column("value")
+    parts = ['{"key":', _quoted(records.column("key")), ',"value":']
+    if value_is_json:
+        text = value.storage.cast(_TEXT)
+        for line_break in ("\n", "\r"):
+            text = pc.replace_substring(text, line_break, " ")
+        parts.append(pc.fill_null(text, "null"))
+    else:
+        parts.append(_quoted(value))
+    if "valueRaw" in records.schema.names:
+        parts.append(_value_raw(records.column("valueRaw")))
+    parts += [
+        ',"offset":',
+        records.column("offset").cast(_TEXT),
+        ',"timestamp":',
+        timestamps.cast(_TEXT),
+        ',"timestampType":',
+        records.column("timestampType").cast(_TEXT),
+        ',"headers":[',
+        _headers(records.column("headers")),
+        "]}\n",
+    ]
+    return _joined(parts)
+
+
+def _value_raw(values: pa.Array) -> pa.Array:
+    """Only where a value is not what it should be."""
+    named = pc.binary_join_element_wise(_text(',"valueRaw":'), _quoted(values), _text(""))
+    return pc.if_else(values.is_valid(), named, _text(""))
+
+
+def _headers(column: pa.Array) -> pa.Array:
+    """Pairs of key and value, between commas."""
+    keys, values = column.flatten().flatten()
+    pairs = pc.binary_join_element_wise(
+        _text("["), _quoted(keys), _text(","), _quoted(values), _text("]"), _text("")
+    )
+    counts = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    bounds = np.zeros(len(column) + 1, dtype=np.int32)
+    np.cumsum(counts, out=bounds[1:])
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(bounds), pairs), _text(","))
+
+
+def _quoted(column: pa.Array) -> pa.Array:
+    """JSON strings of text or of base64, and `null`."""
+    style = TEXT if pa.types.is_string(column.type) else BASE64
+    if not len(column):
+        return pa.array([], _TEXT)  # Arrow may leave out the buffers of nothing
+    if column.offset:
+        column = pa.concat_arrays([column.slice(0, 0), column])
+    _, bounds_buffer, data_buffer = column.buffers()
+    bounds = np.frombuffer(bounds_buffer, dtype=np.int32)[: len(column) + 1]
+    data = padded(memoryview(data_buffer or b"")[: bounds[-1]])
+    out = np.empty(quoted_room(int(bounds[-1]), len(column), style), dtype=np.uint8)
+    out_bounds = np.empty(len(column) + 1, dtype=np.int64)
+    quote(out, out_bounds, data, bounds, style)
+    quoted = pa.LargeStringArray.from_buffers(
+        len(column), pa.py_buffer(out_bounds), pa.py_buffer(out)
+    )
+    return pc.if_else(column.is_valid(), quoted, _text("null"))
+
+
+def _text(text: str) -> pa.Scalar:
+    return pa.scalar(text, _TEXT)
+
+
+def _joined(parts: list[pa.Array | str]) -> pa.Buffer:
+    texts = [_text(part) if isinstance(part, str) else part for part in parts]
+    lines = pc.binary_join_element_wise(*texts, _text(""))
+    _, bounds, data = lines.buffers()
+    stop = int(np.frombuffer(bounds, dtype=np.int64)[lines.offset + len(lines)])
+    return data.slice(0, stop)

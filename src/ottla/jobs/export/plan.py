@@ -1,0 +1,414 @@
+"""Export records as tables: decoded and written where they are read, a file for each slice.
+
+Files lie in `topic=T/partition=P/` and are named by their first and last offset, so that what is
+there says what was exported: a second run goes on after it.
+"""
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ottla.arrow.schema import HEADERS_TYPE
+from ottla.catalog.logs import Log
+from ottla.catalog.selection import Selection, choose_logs, cut_log, resolve_selection
+from ottla.catalog.slices import Slice
+from ottla.errors import OptionError
+from ottla.jobs.export.json_lines import json_lines
+from ottla.jobs.export.source import (
+    Remembered,
+    Source,
+    check_source,
+    identify,
+    name_sources,
+    parse_sources,
+    refuse_source,
+    remember_record,
+)
+from ottla.jobs.finish import finish_committed
+from ottla.jobs.output import OutputJob, nothing_to_close
+from ottla.jobs.read.records import read_slice
+from ottla.log.files.checkpoints import TopicPartition
+from ottla.log.read.segment import Mode
+from ottla.options.read import ReadOptions
+from ottla.publish.account import FILE as ACCOUNT_FILE
+from ottla.publish.account import account_row
+from ottla.publish.checked import read_json
+from ottla.publish.journal import (
+    FinishedPartition,
+    Job,
+    StagedFile,
+    committed_journals,
+    journal_folder,
+    new_staged_name,
+    staged_path,
+)
+from ottla.storage.files import exists, join, list_files, open_file, open_output
+from ottla.storage.object_store import StorageOptions
+
+ROW_GROUP_BYTES: Final = 64 << 20
+_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+_MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
+Accounts = dict[str, dict[str, Any]]
+_FILE: Final = re.compile(r"topic=([^/]+)/partition=([0-9]+)/[0-9]{20}-([0-9]{20})\.\w+")
+
+
+class FileFormat(StrEnum):
+    """What is written."""
+
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+
+
+class ValueAs(StrEnum):
+    """How values are given. Those that are not such are null, and `valueRaw` has their bytes."""
+
+    BINARY = "binary"
+    UTF8 = "utf8"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """How to export; `mode` is about broken batches."""
+
+    format: FileFormat = FileFormat.PARQUET
+    value_as: ValueAs = ValueAs.BINARY
+    mode: Mode = Mode.FAILFAST
+    split_bytes: int = 64 << 20
+    row_group_bytes: int = ROW_GROUP_BYTES
+    level: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPart:
+    """A slice to be written as one file."""
+
+    slice: Slice
+    options: ExportOptions
+    storage: StorageOptions
+
+    @property
+    def size(self) -> int:
+        return self.slice.size
+
+
+def plan_export(selection: Selection, out: str, options: ExportOptions) -> OutputJob:
+    """Export what is chosen, as far as it is not in OUT already."""
+    logs = choose_logs(selection, with_internal=False)
+    finish_committed(out, selection.storage)
+    form = _form(selection, options)
+    done = exported_offsets(out, selection.storage)
+    identities = [identify(log, selection.storage) for log in logs]
+    if done:
+        accounts = _read_accounts(out, selection.storage)
+        _check_form(out, form, accounts)
+        _check_sources(out, logs, identities, accounts, done, selection.storage)
+    parts = {}
+    for log in logs:
+        for part in _new_slices(log, selection, options, done):
+            name = f"{_title(part)}.{posixpath.basename(part.log.path)}.{part.start}"
+            parts[name] = ExportPart(part, options, selection.storage)
+    after = {f"{name.topic}-{name.partition}": offset for name, offset in sorted(done.items())}
+    return OutputJob(
+        title="export",
+        out=out,
+        inputs=[entry for log in logs for entry in log.partition.entries],
+        options={
+            "command": "export",
+            "selection": selection,
+            "options": options,
+            "after": json.dumps(after),
+            **form,
+        },
+        storage=selection.storage,
+        parts=parts,
+        stage=export_part,
+        closing=nothing_to_close,
+        close=export_part,
+        log_starts={},
+        remember=partial(name_sources, identities),
+    )
+
+
+def _title(part: Slice) -> str:
+    assert part.name is not None
+    return f"{part.name.topic}-{part.name.partition}"
+
+
+def _new_slices(
+    log: Log,
+    selection: Selection,
+    options: ExportOptions,
+    done: Mapping[TopicPartition, int],
+) -> Iterator[Slice]:
+    bounds = resolve_selection(log, selection)
+    assert log.name is not None
+    if log.name in done:
+        bounds = replace(bounds, start=max(done[log.name] + 1, bounds.start or 0))
+    yield from cut_log(log, bounds, options.split_bytes, selection.storage)
+
+
+def exported_offsets(out: str, storage: StorageOptions) -> dict[TopicPartition, int]:
+    """The last offset of each partition that files below OUT hold."""
+    if not exists(out, storage):
+        return {}
+    done: dict[TopicPartition, int] = {}
+    for entry in list_files(out, storage):
+        # By the end of its path: in front of it a listing may spell OUT otherwise (s3a, //).
+        found = _FILE.fullmatch("/".join(entry.path.split("/")[-3:]))
+        if found:
+            name = TopicPartition(found[1], int(found[2]))
+            done[name] = max(done.get(name, -1), int(found[3]))
+    return done
+
+
+def _form(selection: Selection, options: ExportOptions) -> dict[str, str | None]:
+    """What all exports to one OUT must have in common.
+
+    No reader could read two kinds of files together; and only with one beginning for all is
+    everything between it and the last offset in OUT there.
+    """
+    start = selection.start
+    return {
+        "format": str(options.format),
+        "valueAs": str(options.value_as),
+        "from": str(start) if start else None,
+    }
+
+
+def _check_form(out: str, form: Mapping[str, str | None], accounts: Accounts) -> None:
+    if not accounts:
+        raise OptionError(
+            f"{out} holds an export, but {journal_folder(out)} has no account of it:"
+            " choose another OUT"
+        )
+    for account in accounts.values():
+        before = {name: account["options"].get(name) for name in form}
+        wrong = [name for name in form if form[name] != before[name]]
+        if wrong:
+            told = ", ".join(f"{name} is {before[name]}, not {form[name]}" for name in wrong)
+            raise OptionError(
+                f"{out} holds another export ({told}): go on with that, or choose another OUT"
+            )
+
+
+def _check_sources(
+    out: str,
+    logs: Sequence[Log],
+    identities: Sequence[Source],
+    accounts: Accounts,
+    done: Mapping[TopicPartition, int],
+    storage: StorageOptions,
+) -> None:
+    before = [source for path, one in accounts.items() for source in parse_sources(one, path)]
+    for log, mine in zip(logs, identities, strict=True):
+        difference = check_source(log, mine, before, done.get(mine.name), storage)
+        if difference is not None:
+            raise refuse_source(log, out, difference)
+
+
+def _read_accounts(out: str, storage: StorageOptions) -> Accounts:
+    """The accounts of the exports that were committed to OUT, by their path."""
+    accounts: Accounts = {}
+    for name in committed_journals(out, storage):
+        path = Job(out, name, storage).path(ACCOUNT_FILE)
+        if not exists(path, storage):
+            continue  # a save has none
+        account = read_json(path, storage)
+        options = account.get("options")
+        if isinstance(options, dict) and options.get("command") == "export":
+            accounts[path] = account
+    return accounts
+
+
+def export_part(job: Job, part: ExportPart) -> FinishedPartition:
+    """Write the records of a slice, in the order of the log, as one staged file."""
+    options, name = part.options, part.slice.name
+    assert name is not None
+    read = ReadOptions((), mode=options.mode, storage=part.storage)
+    rows = violations = 0
+    first = last = None
+    remembered: list[Remembered] = []
+    staged = new_staged_name(f"{name.topic}.{options.format}")
+    path = staged_path(job, staged)
+    with (
+        open_output(path, job.storage) as stream,
+        closing(_WRITERS[options.format](stream, options)) as writer,
+    ):
+        for reading in read_slice(part.slice, _COLUMNS, read):
+            violations += len(reading.violations)
+            if reading.records is None or not reading.records.num_rows:
+                continue
+            offsets = reading.records.column("offset")
+            rows += len(offsets)
+            extremes = pc.min_max(offsets)
+            low, high = extremes["min"].as_py(), extremes["max"].as_py()
+            first = low if first is None else min(first, low)
+            last = high if last is None else max(last, high)
+            writer.write(reading.records)
+            ends = [remember_record(reading.records, row) for row in (0, len(offsets) - 1)]
+            remembered = [min(remembered + ends), max(remembered + ends)]
+    files = []
+    if rows:
+        with open_file(path, job.storage) as file:
+            size = file.size
+        target = join(
+            f"topic={name.topic}",
+            f"partition={name.partition}",
+            f"{first:020d}-{last:020d}.{options.format}",
+        )
+        files.append(StagedFile(staged, target, size))
+    row = account_row(
+        name.topic,
+        name.partition,
+        readBytes=part.slice.size,
+        readRecords=rows,
+        writtenRecords=rows,
+        writtenBytes=sum(file.size for file in files),
+        skippedBatches=violations,
+        violations=violations,
+        firstOffset=first,
+        lastOffset=last,
+    )
+    return FinishedPartition(files, row | {"remembered": remembered})
+
+
+def export_schema(options: ExportOptions) -> pa.Schema:
+    """The columns of a file; topic and partition are in its path."""
+    value: list[pa.Field] = {
+        ValueAs.BINARY: [pa.field("value", pa.binary())],
+        ValueAs.UTF8: [pa.field("value", pa.string()), pa.field("valueRaw", pa.binary())],
+        ValueAs.JSON: [
+            pa.field("value", pa.json_(pa.string())),
+            pa.field("valueRaw", pa.binary()),
+        ],
+    }[options.value_as]
+    return pa.schema(
+        [
+            pa.field("key", pa.binary()),
+            *value,
+            pa.field("offset", pa.int64(), nullable=False),
+            pa.field("timestamp", _MICROSECONDS, nullable=False),
+            pa.field("timestampType", pa.int32(), nullable=False),
+            pa.field("headers", HEADERS_TYPE, nullable=False),
+        ]
+    )
+
+
+def to_export(records: pa.RecordBatch, options: ExportOptions) -> pa.RecordBatch:
+    """Records of the core with the columns of a file."""
+    columns = {name: records.column(name) for name in records.schema.names}
+    # read_slice has left out what microseconds have no room for.
+    columns["timestamp"] = pc.multiply(columns["timestamp"], 1000).view(_MICROSECONDS)
+    if options.value_as is not ValueAs.BINARY:
+        columns["value"], columns["valueRaw"] = _as_text(columns["value"], options.value_as)
+    schema = export_schema(options)
+    arrays = [columns[field.name] for field in schema]
+    if options.value_as is ValueAs.JSON:
+        number = schema.get_field_index("value")
+        arrays[number] = pa.ExtensionArray.from_storage(schema.field(number).type, arrays[number])
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _as_text(values: pa.Array, value_as: ValueAs) -> tuple[pa.Array, pa.Array]:
+    """Values as text, and the bytes of those that are not."""
+    try:
+        texts = values.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = pa.array([_text(value) for value in values.to_pylist()], pa.string())
+    if value_as is ValueAs.JSON:
+        valid = pa.array([text is not None and _is_json(text) for text in texts.to_pylist()])
+        texts = pc.if_else(valid, texts, pa.scalar(None, pa.string()))
+    lost = pc.and_(pc.is_valid(values), pc.is_null(texts))
+    return texts, pc.if_else(lost, values, pa.scalar(None, pa.binary()))
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        _JSON.decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")  # though Python reads and writes it
+
+
+# Numbers stay texts: Python refuses to convert those of many digits.
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=str, parse_float=str)
+
+
+class _ParquetFile:
+    """Row groups by size: records are held until there are enough."""
+
+    def __init__(self, stream: Any, options: ExportOptions) -> None:
+        self.options = options
+        self.held: list[pa.RecordBatch] = []
+        self.size = 0
+        self.schema = export_schema(options)
+        self.writer = pq.ParquetWriter(
+            stream,
+            self.schema,
+            compression="zstd",
+            compression_level=options.level,
+            use_dictionary=["timestampType"],  # keys and values are seldom worth the try
+            write_page_index=True,
+        )
+
+    def write(self, records: pa.RecordBatch) -> None:
+        batch = to_export(records, self.options)
+        self.held.append(batch)
+        self.size += batch.nbytes
+        if self.size >= self.options.row_group_bytes:
+            self._write_row_group()
+
+    def _write_row_group(self) -> None:
+        table = pa.Table.from_batches(self.held, self.schema)
+        self.writer.write_table(table, row_group_size=max(1, table.num_rows))
+        self.held, self.size = [], 0
+
+    def close(self) -> None:
+        if self.held:
+            self._write_row_group()
+        self.writer.close()
+
+
+class _JsonLines:
+    """One object for each record."""
+
+    def __init__(self, stream: Any, options: ExportOptions) -> None:
+        self.stream = stream
+        self.options = options
+
+    def write(self, records: pa.RecordBatch) -> None:
+        rows = to_export(records, self.options)
+        value_is_json = self.options.value_as is ValueAs.JSON
+        timestamps = records.column("timestamp")
+        self.stream.write(json_lines(rows, timestamps, value_is_json=value_is_json))
+
+    def close(self) -> None:
+        return
+
+
+_WRITERS: Final[dict[FileFormat, Any]] = {
+    FileFormat.PARQUET: _ParquetFile,
+    FileFormat.JSONL: _JsonLines,
+}

@@ -1,0 +1,1 @@
+"""Records, headers and violations of slices; streams; internal topics."""

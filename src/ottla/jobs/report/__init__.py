@@ -1,0 +1,1 @@
+"""What is there, how it is, and what it would cost otherwise."""

@@ -1,0 +1,354 @@
+"""The rows of a report: what is there, how it is, what it would be otherwise.
+
+Everything that the page shows is in a row or worked out from rows: sums of savings, and shares.
+"""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.batch.convert import Loss
+from ottla.batch.new_batch import CURRENT_MAGIC
+from ottla.catalog.logs import Log
+from ottla.catalog.selection import Selection
+from ottla.errors import OptionError
+from ottla.format.attributes import CODEC_NAMES, Codec
+from ottla.jobs.report.survey import BUCKET_MS, Survey, add_up, bin_floor
+from ottla.jobs.report.what_if import BATCH_SIZES, CONFIDENCE, Estimate, Plan, Setting
+from ottla.log.files.partition import Partition
+from ottla.rules.cleaner.cleanable import explain_unkeyed
+from ottla.version import VERSION
+
+Row = dict[str, Any]
+
+DEFAULT_PRICE: Final = 0.02
+_BUCKETS: Final = 120  # of a timeline, at most
+_PRODUCERS: Final = 10
+_GB: Final = 1_000_000_000
+_MEASURES: Final = {
+    "batchBytes": "batch_sizes",
+    "batchRecords": "batch_counts",
+    "recordBytes": "record_sizes",
+    "latenessMs": "lateness",
+}
+_FLAGS: Final = {  # of `ottla report`, beside what chooses logs
+    "--price-per-gb-month": "price",
+    "--sample-bytes": "sample_bytes",
+    "--split-bytes": "split_bytes",
+    "--seed": "seed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What is asked; `price` is of a gigabyte (10 ** 9 bytes) for a month, in any currency."""
+
+    price: float = DEFAULT_PRICE
+    sample_bytes: int = 16 << 20
+    split_bytes: int = 64 << 20
+    seed: int = 0
+    what_if: bool = True
+    compaction: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.price < float("inf"):
+            raise OptionError(f"a price of {self.price}: give what a gigabyte costs in a month")
+        if self.sample_bytes <= 0:
+            raise OptionError("a sample of no bytes says nothing: give more, or leave what-if out")
+
+
+def head_row(
+    selection: Selection, created: int, options: ReportOptions, found: Iterable[Row]
+) -> Row:
+    """What the report is about and what it found, in one row."""
+    rows = list(found)
+    topics = [row for row in rows if row["type"] == "topic"]
+    severities = Counter(row["severity"] for row in rows if row["type"] == "finding")
+    totals = {
+        name: sum(row[name] for row in topics)
+        for name in ("partitions", "segments", "bytes", "batches", "records")
+    }
+    return {
+        "type": "report",
+        "version": VERSION,
+        "paths": list(selection.paths),
+        "created": created,
+        "topics": len(topics),
+        **totals,
+        "errors": severities["error"],
+        "warnings": severities["warning"],
+        "openTransactions": sum(row["type"] == "openTransaction" for row in rows),
+        "pricePerGbMonth": options.price,
+        "confidence": CONFIDENCE,
+        "sampleBytes": options.sample_bytes,
+        "commands": _commands(selection, created, options),
+    }
+
+
+def _commands(selection: Selection, now: int, options: ReportOptions) -> dict[str, str]:
+    """What shows the same of the same logs, as of the same time."""
+    paths, chosen = selection.paths, _choosing(selection)
+    words = {
+        "contents": ["ls", *paths, *chosen],
+        "health": ["verify", *paths, *chosen],
+        "transactions": ["transactions", *paths, *chosen, "--now", str(now)],
+        "whatIf": ["report", *paths, "-o", "report.html", *chosen, *_differing(options)],
+        "compaction": ["compact", *paths, "OUT", "--include-active", "--explain", *chosen],
+    }
+    words["whatIf"] += ["--now", str(now)]
+    words["compaction"] += ["--now", f"@{now}"]
+    return {section: shlex.join(["ottla", *each]) for section, each in words.items()}
+
+
+def _choosing(selection: Selection) -> list[str]:
+    """The flags that choose the same partitions."""
+    words = [word for topic in selection.topics for word in ("--topic", topic)]
+    return words + _choosing_partitions(selection)
+
+
+def _choosing_partitions(selection: Selection) -> list[str]:
+    return [word for number in selection.partitions for word in ("--partition", str(number))]
+
+
+def _differing(options: ReportOptions) -> list[str]:
+    """The flags of a report that are not as usual; its what-if is what the command is to show."""
+    usual = ReportOptions()
+    words = [
+        word
+        for flag, name in _FLAGS.items()
+        if getattr(options, name) != getattr(usual, name)
+        for word in (flag, str(getattr(options, name)))
+    ]
+    return words if options.compaction else [*words, "--without", "compaction"]
+
+
+def topic_rows(logs: Sequence[Log], surveys: Sequence[Mapping[int, Survey]]) -> Iterator[Row]:
+    """Topics, then their partitions, segments, timelines, distributions and producers.
+
+    `surveys` are of the segments of each log.
+    """
+    by_topic: dict[str, list[int]] = {}
+    for number, log in enumerate(logs):
+        assert log.name is not None
+        by_topic.setdefault(log.name.topic, []).append(number)
+    wholes = {
+        topic: add_up(survey for number in numbers for survey in surveys[number].values())
+        for topic, numbers in sorted(by_topic.items())
+    }
+    first, width = _buckets([time for whole in wholes.values() for time in whole.timeline])
+    for topic, whole in wholes.items():
+        numbers = by_topic[topic]
+        yield _topic(topic, [logs[number].partition for number in numbers], whole)
+        for number in numbers:
+            yield from _partition(logs[number], surveys[number])
+        yield from _timeline(topic, whole, first, width)
+        yield from _distributions(topic, whole)
+        yield from _producers(topic, whole)
+
+
+def _contents(survey: Survey) -> Row:
+    return {
+        "bytes": survey.size,
+        "batches": survey.batches,
+        "records": survey.records,
+        "firstTimestamp": survey.first_timestamp,
+        "lastTimestamp": survey.last_timestamp,
+        "unreadableBytes": survey.unreadable_bytes,
+    }
+
+
+def _topic(topic: str, partitions: Sequence[Partition], survey: Survey) -> Row:
+    return {
+        "type": "topic",
+        "topic": topic,
+        "partitions": len(partitions),
+        "segments": sum(len(partition.segments) for partition in partitions),
+        **_contents(survey),
+        "recordBytes": survey.record_bytes,
+        "formats": {f"v{magic}": size for magic, size in sorted(survey.magic_bytes.items())},
+        "codecs": dict(sorted(survey.codec_bytes.items())),
+        "producers": sum(producer >= 0 for producer in survey.producer_bytes),
+        "transactionalBytes": survey.transactional_bytes,
+    }
+
+
+def _partition(log: Log, surveys: Mapping[int, Survey]) -> Iterator[Row]:
+    assert log.name is not None
+    names = {"topic": log.name.topic, "partition": log.name.partition}
+    whole = add_up(surveys.values())
+    yield {
+        "type": "partition",
+        **names,
+        "segments": len(log.partition.segments),
+        **_contents(whole),
+        "firstOffset": whole.first_offset,
+        "lastOffset": whole.last_offset,
+    }
+    for number, segment in enumerate(log.partition.segments):
+        survey = surveys.get(number, Survey())
+        yield {
+            "type": "segment",
+            **names,
+            "segment": number,
+            "baseOffset": segment.base_offset,
+            **_contents(survey),
+            "bytes": segment.log.size,
+            "lastOffset": survey.last_offset,
+        }
+
+
+def _buckets(times: Sequence[int]) -> tuple[int, int]:
+    """Where the buckets of all topics begin, and a width with which there are not too many.
+
+    One plot shows the topics on top of each other, so their buckets must be the same.
+    """
+    if not times:
+        return 0, BUCKET_MS
+    first, last = min(times), max(times)
+    return first, BUCKET_MS * -(-(last - first + BUCKET_MS) // (BUCKET_MS * _BUCKETS))
+
+
+def _timeline(topic: str, survey: Survey, first: int, width: int) -> Iterator[Row]:
+    """Bytes by time, in buckets of a width."""
+    wide: Counter[int] = Counter()
+    for time, size in survey.timeline.items():
+        wide[first + (time - first) // width * width] += size
+    for time, size in sorted(wide.items()):
+        yield {"type": "timeline", "topic": topic, "from": time, "to": time + width, "bytes": size}
+
+
+def _distributions(topic: str, survey: Survey) -> Iterator[Row]:
+    for measure, name in _MEASURES.items():
+        for number, count in sorted(getattr(survey, name).items()):
+            yield {
+                "type": "distribution",
+                "topic": topic,
+                "measure": measure,
+                "from": bin_floor(number),
+                "to": bin_floor(number + 1),
+                "count": count,
+            }
+
+
+def _producers(topic: str, survey: Survey) -> Iterator[Row]:
+    """The producers that wrote most; those without an id are one."""
+    for producer, size in survey.producer_bytes.most_common(_PRODUCERS):
+        yield {
+            "type": "producer",
+            "topic": topic,
+            "producerId": producer if producer >= 0 else None,
+            "bytes": size,
+        }
+
+
+def what_if_row(
+    plan: Plan,
+    setting: Setting,
+    found: Estimate,
+    options: ReportOptions,
+    selection: Selection,
+) -> Row:
+    """What a topic would take, in bytes and money; `low` and `high` are equal if it was tried."""
+    codec = None if setting.codec is None else CODEC_NAMES[setting.codec]
+    topic, stored = plan.topic, plan.stored_size
+    return {
+        "type": "whatIf",
+        "topic": topic,
+        "kind": "rebatch" if setting.magic is None else "convert",
+        "magic": setting.magic,
+        "codec": codec,
+        "level": setting.level,
+        "batchBytes": setting.batch_bytes,
+        "currentBytes": stored,
+        "bytes": found.size,
+        "low": found.low,
+        "high": found.high,
+        "measured": "whole" if plan.draw.is_whole else "sample",
+        "triedBytes": sum(trial.size for trial in plan.trials),
+        "savedBytes": stored - found.size,
+        "perMonth": round(found.size * options.price / _GB, 9),
+        "savedPerMonth": round((stored - found.size) * options.price / _GB, 9),
+        "command": _convert_command(topic, setting, selection),
+    }
+
+
+def overhead_rows(rows: Sequence[Row]) -> Iterator[Row]:
+    """What each format takes beside keys, values and headers when nothing is compressed.
+
+    In the largest batches, where magic 2 shares its 61 bytes among most records. Older formats
+    lack the records of aborted and open transactions, so topics with any are compared with none.
+    """
+    topics = {row["topic"]: row for row in rows if row["type"] == "topic"}
+    for row in rows:
+        plain = row["type"] == "whatIf" and row["codec"] == CODEC_NAMES[Codec.NONE]
+        if not plain or row["batchBytes"] != max(BATCH_SIZES):
+            continue
+        topic = topics[row["topic"]]
+        if topic["transactionalBytes"] and row["magic"] < CURRENT_MAGIC:
+            continue
+        beside = (row["bytes"] - topic["recordBytes"]) / max(1, topic["records"])
+        yield {
+            "type": "overhead",
+            "topic": row["topic"],
+            "magic": row["magic"],
+            "records": topic["records"],
+            "recordBytes": topic["recordBytes"],
+            "bytes": row["bytes"],
+            "perRecord": round(beside, 2),
+        }
+
+
+def _convert_command(topic: str, setting: Setting, selection: Selection) -> str | None:
+    if setting.codec is None:
+        return None  # a setting of producers
+    words = ["ottla", "convert", *selection.paths, "OUT", "--topic", topic]
+    words += _choosing_partitions(selection)
+    words += ["--magic", str(setting.magic), "--codec", CODEC_NAMES[setting.codec]]
+    if setting.codec not in (Codec.NONE, Codec.SNAPPY):
+        words += ["--level", str(setting.level)]
+    words += ["--batch-bytes", str(setting.batch_bytes)]
+    if setting.magic in (0, 1):
+        words += [word for loss in Loss for word in ("--allow-loss", loss)]
+    return shlex.join(words)
+
+
+def cleaning_rows(log: Log, survey: Survey, found: Row) -> Iterator[Row]:
+    """What compaction would do with a partition, then its open transactions."""
+    assert log.name is not None
+    names = {"topic": log.name.topic, "partition": log.name.partition}
+    decided = found["lastStableOffset"] >= found["endOffset"]
+    obstacles = [
+        each
+        for each in found.get("obstacles", ())
+        if not (decided and each["cause"] == "open transactions")
+    ]
+    unkeyed = survey.records - survey.keyed
+    if unkeyed:
+        obstacles.append(explain_unkeyed(unkeyed)._asdict())
+    if found.get("stoppedBy"):
+        detail = found["stoppedBy"]
+        obstacles.append({"cause": "the cleaner stops", "size": survey.size, "detail": detail})
+    if found.get("keysFull"):
+        detail = "more keys than the report holds in memory: records behind them were kept"
+        obstacles.append({"cause": "number of keys", "size": 0, "detail": detail})
+    yield {
+        "type": "compaction",
+        **names,
+        "bytes": survey.size,
+        "records": survey.records,
+        "unkeyed": unkeyed,
+        "tombstones": survey.tombstones,
+        "distinctKeys": found.get("distinctKeys"),
+        "dirtyRatio": found.get("dirtyRatio"),
+        "cleanableBytes": found.get("cleanableBytes"),
+        "chosen": found.get("chosen"),
+        "remainingBytes": found.get("remainingBytes"),
+        "lastStableOffset": found["lastStableOffset"],
+        "endOffset": found["endOffset"],
+        "obstacles": obstacles,
+    }
+    for each in found["open"]:
+        held = found["endOffset"] - each["firstOffset"]
+        yield {"type": "openTransaction", **names, **each, "heldBack": held}

@@ -1,0 +1,337 @@
+"""What logs would take in other settings: windows are drawn, re-encoded as `convert` would, and
+what they become is set against what is known of every window.
+
+Windows are put into strata by how well a few pieces of them compress: a rare kind has one of
+its own; from each some are drawn at random, without replacement. The total follows by regression on
+what is known of every window, the raw size of its records and what the pieces say, and its bounds
+by the residuals that windows have when they are left out of the fit, with the t distribution
+(Cochran, Sampling Techniques, 5.4 and chapter 7; freedom by Satterthwaite). A topic that is not
+larger than the sample is measured whole: its bounds are equal.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ottla.batch.attributes import codec_ids, is_control
+from ottla.batch.convert import Conversion, Loss
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.batch.new_batch import CURRENT_MAGIC
+from ottla.batch.rebatch import rebatch
+from ottla.catalog.slices import Slice
+from ottla.codec.levels import LEVELS
+from ottla.format.attributes import Codec
+from ottla.format.sentinels import NO_PRODUCER_ID
+from ottla.jobs.report.survey import Unit
+from ottla.jobs.rewrite.convert import Converting
+from ottla.kernels.records.gather import CONTROL
+from ottla.kernels.tables import Batches, Int64s, take_batches
+from ottla.log.read.segment import read_windows
+from ottla.region import Region
+from ottla.storage.files import open_file
+from ottla.storage.object_store import StorageOptions
+
+CONFIDENCE: Final = 0.99
+# The default of a producer's batch.size, and what stays below a broker's message.max.bytes.
+BATCH_SIZES: Final = (16 << 10, 128 << 10, 512 << 10)
+MEASURED_SCHEMA: Final = pa.schema(
+    [
+        pa.field("unit", pa.int32(), nullable=False),
+        pa.field("setting", pa.int32(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+    ]
+)
+_STRATUM: Final = 4  # windows drawn from each, so that each says how much its windows differ
+_LEAST: Final = 8
+_MOST_LEVERAGE: Final = 0.9
+
+Floats = npt.NDArray[np.float64]
+
+
+class Setting(NamedTuple):
+    """What batches would become. Without magic and codec: the same, in batches of another size,
+    as producers would have sent them; nothing can do that to stored batches with sequences.
+    """
+
+    magic: int | None
+    codec: Codec | None
+    level: int | None
+    batch_bytes: int
+
+
+def all_settings() -> list[Setting]:
+    """Every magic, every codec it allows, three levels of each, three sizes of batches."""
+    return [
+        *(Setting(None, None, None, size) for size in BATCH_SIZES),
+        *(
+            Setting(magic, codec, level, size)
+            for magic in (0, 1, CURRENT_MAGIC)
+            for codec in Codec
+            if codec is not Codec.ZSTD or magic == CURRENT_MAGIC
+            for level in levels_of(codec)
+            for size in BATCH_SIZES
+        ),
+    ]
+
+
+def levels_of(codec: Codec) -> list[int | None]:
+    """The lowest level, the default, and the highest; None of a codec without levels."""
+    levels = LEVELS.get(codec)
+    return [None] if levels is None else [levels.minimum, levels.default, levels.maximum]
+
+
+class Draw(NamedTuple):
+    """The windows of a topic that are re-encoded; `stratum` says for each window where it is."""
+
+    chosen: Int64s
+    stratum: Int64s
+
+    @property
+    def is_whole(self) -> bool:
+        return self.chosen.size == self.stratum.size
+
+
+def draw_units(units: Sequence[Unit], sample_bytes: int, seed: int) -> Draw:
+    """Choose windows of about `sample_bytes` in all, or every one where that is enough."""
+    stored = np.array([unit.stored_size for unit in units], dtype=np.float64)
+    known = known_of(units)
+    count = max(_LEAST, int(sample_bytes / stored.mean())) if units else 0
+    if stored.sum() <= sample_bytes or count >= len(units):
+        return Draw(np.arange(len(units)), np.zeros(len(units), dtype=np.int64))
+    share = known[:, 1] / known[:, 0]
+    stratum = _strata(share, max(2, count // (2 * _STRATUM)))
+    there = np.bincount(stratum)
+    wanted = np.maximum(_STRATUM, count * there // len(units))
+    chance = np.random.default_rng(seed)
+    drawn = [
+        chance.choice(np.flatnonzero(stratum == number), size=min(most, size), replace=False)
+        for number, (most, size) in enumerate(zip(there.tolist(), wanted.tolist(), strict=True))
+    ]
+    return Draw(np.sort(np.concatenate(drawn)), stratum)
+
+
+def _strata(share: Floats, count: int) -> Int64s:
+    """Cut in half, again and again, the stratum whose windows are many and far apart."""
+    stratum = np.zeros(share.size, dtype=np.int64)
+    for new in range(1, count):
+        members = [share[stratum == number] for number in range(new)]
+        widest = int(np.argmax([its.size * np.ptp(its) for its in members]))
+        middle = (members[widest].min() + members[widest].max()) / 2
+        stratum[(stratum == widest) & (share > middle)] = new
+        if not (stratum == new).any():  # all alike
+            break
+    return stratum
+
+
+def known_of(units: Sequence[Unit]) -> Floats:
+    """What the survey knows of each window: raw size and packed size."""
+    rows = [(unit.raw_size, unit.packed_size) for unit in units]
+    return np.array(rows, dtype=np.float64).reshape(len(units), 2)
+
+
+class Estimate(NamedTuple):
+    """Bytes, and between what they lie with CONFIDENCE."""
+
+    size: int
+    low: int
+    high: int
+
+
+def estimate(draw: Draw, known: Floats, measured: Floats) -> Estimate:
+    """The total of all windows; known[i] is of window i, measured[j] of the j-th that was drawn."""
+    if draw.is_whole:
+        exact = round(float(measured.sum()))
+        return Estimate(exact, exact, exact)
+    drawn, its_stratum = known[draw.chosen], draw.stratum[draw.chosen]
+    there, taken = np.bincount(draw.stratum), np.bincount(its_stratum)
+    weight = (there / taken)[its_stratum]
+    scale = np.sqrt(weight)
+    inverse = np.linalg.pinv(drawn * scale[:, None]) * scale
+    fit = inverse @ measured
+    residual = measured - drawn @ fit
+    found = float((known @ fit).sum()) + float((weight * residual).sum())
+    leverage = np.minimum(_MOST_LEVERAGE, np.einsum("ij,ji->i", drawn, inverse))
+    margin = _margin(residual / (1 - leverage), its_stratum, there, taken)
+    # What was measured is there, whatever the rest is.
+    low = max(found - margin, float(measured.sum()))
+    return Estimate(round(found), round(low), round(found + margin))
+
+
+def _margin(residual: Floats, stratum: Int64s, there: Int64s, taken: Int64s) -> float:
+    """How far the total may be off, from the residuals of what was drawn from each stratum."""
+    variances = []
+    for number, (size, count) in enumerate(zip(there.tolist(), taken.tolist(), strict=True)):
+        if size > count > 1:
+            spread = float(residual[stratum == number].var(ddof=1))
+            variances.append((size * (size - count) / count * spread, count - 1))
+    total = sum(variance for variance, _ in variances)
+    if total == 0:
+        return 0.0
+    freedom = total**2 / sum(variance**2 / free for variance, free in variances)
+    return float(_t_quantile(freedom) * total**0.5)
+
+
+def _t_quantile(freedom: float) -> float:
+    """Of the t distribution, two-sided at CONFIDENCE, by Fisher's expansion.
+
+    >>> [round(_t_quantile(freedom), 1) for freedom in (3, 5, 12)]  # tables: 5.841 4.032 3.055
+    [5.8, 4.0, 3.1]
+    """
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return float(sum(term / freedom**power for power, term in enumerate(terms)))
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A window to re-encode. Older formats get nothing from `last_stable_offset` on, and nothing
+    of the aborted transactions that its slice names, as `convert` does.
+    """
+
+    number: int
+    unit: Unit
+    last_stable_offset: int
+    settings: tuple[Setting, ...]
+    storage: StorageOptions
+
+    @property
+    def size(self) -> int:
+        return self.unit.stored_size
+
+
+def try_unit(trial: Trial) -> Iterator[pa.RecordBatch]:
+    """A row for each setting with what the window would take."""
+    totals = np.zeros(len(trial.settings), dtype=np.int64)
+    checker = Decoder(CONTROL)
+    unit = trial.unit
+    with open_file(unit.part.log, trial.storage) as file:
+        for window in read_windows(file, start=unit.start, end=unit.stop):
+            batches = _sound(checker, window.region, window.batches)
+            totals += _measure(trial, window.region, batches)
+    count = len(trial.settings)
+    columns = [np.full(count, trial.number, dtype=np.int32), np.arange(count, dtype=np.int32)]
+    yield pa.RecordBatch.from_arrays(
+        [pa.array(column) for column in (*columns, totals)], schema=MEASURED_SCHEMA
+    )
+
+
+def _sound(checker: Decoder, region: Region, batches: Batches) -> Batches:
+    """Without the batches that no reader gives: `convert` would stop there."""
+    for _ in checker.decode(region, batches):
+        continue
+    checker.flush()
+    broken = [each.violation.position for each in checker.broken]
+    return take_batches(batches, ~np.isin(batches.position, broken))
+
+
+def _measure(trial: Trial, region: Region, batches: Batches) -> Int64s:
+    known: dict[tuple[object, ...], int] = {}
+    sizes = []
+    for setting in trial.settings:
+        # Where no record may move to another batch, all batch sizes give the same.
+        moves = _moves(batches, setting)
+        key = (setting, moves) if moves else setting[:3]
+        if key not in known:
+            known[key] = _size_of(trial, setting, region, batches)
+        sizes.append(known[key])
+    return np.array(sizes, dtype=np.int64)
+
+
+def _moves(batches: Batches, setting: Setting) -> bool:
+    legacy = batches.magic < CURRENT_MAGIC
+    if (legacy & (codec_ids(batches) == Codec.NONE)).any() or setting.codec is None:
+        return True
+    return setting.magic == CURRENT_MAGIC and bool((batches.producer_id == NO_PRODUCER_ID).any())
+
+
+def _size_of(trial: Trial, setting: Setting, region: Region, batches: Batches) -> int:
+    if not batches.position.size:
+        return 0
+    conversion = Conversion(
+        setting.magic, setting.codec, setting.level, frozenset(Loss), setting.batch_bytes
+    )
+    change = Converting(conversion, rebatches=True)
+    decoders = change.begin(DEFAULT_MAX_BATCH_BYTES)
+    if setting.magic is None and (batches.magic == CURRENT_MAGIC).all():
+        anonymous = np.where(is_control(batches), batches.producer_id, NO_PRODUCER_ID)
+        batches = batches._replace(producer_id=anonymous)
+        return sum(len(data) for data, _ in rebatch(*decoders, region, batches, conversion))
+    part = trial.unit.part
+    if setting.magic is None or setting.magic == CURRENT_MAGIC:
+        part = _without_aborted(part)
+    else:
+        batches = take_batches(batches, batches.last_offset < trial.last_stable_offset)
+    pieces = change.apply(decoders, region, batches, part)
+    return sum(int(changed.batches.size.sum()) for changed in pieces)
+
+
+def _without_aborted(part: Slice) -> Slice:
+    return replace(part, aborted=b"")
+
+
+class Plan(NamedTuple):
+    """The trials of a topic, and what they stand for."""
+
+    topic: str
+    units: Sequence[Unit]
+    draw: Draw
+    trials: Sequence[Trial]
+
+    @property
+    def stored_size(self) -> int:
+        return sum(unit.stored_size for unit in self.units)
+
+    def estimate(self, rows: Mapping[tuple[int, int], int], setting: int) -> Estimate:
+        """What the topic would take; `rows` are by number of trial and of setting."""
+        measured = np.array([rows[trial.number, setting] for trial in self.trials], dtype=float)
+        return estimate(self.draw, known_of(self.units), measured)
+
+
+class Source(NamedTuple):
+    """The windows of a partition, and what `convert` must know of it before."""
+
+    units: Sequence[Unit]
+    aborted: bytes
+    last_stable_offset: int
+
+
+def plan_what_if(
+    topics: Mapping[str, Sequence[Source]],
+    settings: Sequence[Setting],
+    *,
+    sample_bytes: int,
+    seed: int,
+    storage: StorageOptions,
+) -> list[Plan]:
+    """Draw windows of every topic; trials are numbered through."""
+    plans: list[Plan] = []
+    first = 0
+    for topic, sources in topics.items():
+        every = [(unit, source) for source in sources for unit in source.units]
+        units = [unit for unit, _ in every]
+        draw = draw_units(units, sample_bytes, seed)
+        chosen = [every[row] for row in draw.chosen.tolist()]
+        trials = [
+            Trial(
+                first + number,
+                unit._replace(part=replace(unit.part, aborted=source.aborted)),
+                source.last_stable_offset,
+                tuple(settings),
+                storage,
+            )
+            for number, (unit, source) in enumerate(chosen)
+        ]
+        first += len(trials)
+        plans.append(Plan(topic, units, draw, trials))
+    return [plan for plan in plans if plan.trials]

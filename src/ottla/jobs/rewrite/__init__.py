@@ -1,0 +1,1 @@
+"""Partitions written anew: convert, restore, salvage."""

@@ -1,0 +1,56 @@
+"""The bounds that jobs which write logs may have, by what remote storage holds of a log."""
+
+from dataclasses import replace
+
+from ottla.catalog.logs import Bounds, Log
+from ottla.catalog.positions import find_log_end
+from ottla.catalog.selection import Selection, resolve_selection
+from ottla.errors import OptionError
+from ottla.log.write.extent import read_lineage, remote_offsets
+
+
+def settle_bounds(log: Log, selection: Selection) -> Bounds:
+    """The offsets that are asked for of a log that stays itself.
+
+    A broker would delete what only remote storage has, if the log started or ended elsewhere.
+    """
+    bounds = _resolve(log, selection)
+    remote = remote_offsets(log.partition, log.log_start)
+    if not remote:
+        return bounds
+    read_lineage(log.partition, log.log_start, selection.storage)  # refuses before any work
+    starts_later = bounds.start is not None and bounds.start > remote.start
+    ends_before = bounds.stop is not None and bounds.stop < remote.stop
+    if starts_later or ends_before:
+        raise OptionError(
+            f"{log.partition.name}: offsets {remote.start} to {remote.stop - 1} are in remote"
+            " storage only, and a broker that mounts the output deletes those that are not between"
+            f" {bounds.start} and {remote.stop if bounds.stop is None else bounds.stop}: leave"
+            f" {'--from' if starts_later else '--to'} out, or make another topic of it (`ottla"
+            " restore` with --rename or --topic-id)"
+        )
+    return bounds
+
+
+def settle_other(log: Log, selection: Selection) -> tuple[Bounds, int]:
+    """The same for a log that becomes one of another topic, which has nothing in remote storage.
+
+    And how many offsets that were asked for are therefore not in it.
+    """
+    bounds = _resolve(log, selection)
+    remote = remote_offsets(log.partition, log.log_start)
+    if not remote:
+        return bounds, 0
+    start = max(bounds.start or 0, remote.start)
+    stop = remote.stop if bounds.stop is None else min(bounds.stop, remote.stop)
+    return replace(bounds, start=max(start, remote.stop)), max(0, stop - start)
+
+
+def _resolve(log: Log, selection: Selection) -> Bounds:
+    """No log starts after its end."""
+    bounds = resolve_selection(log, selection)
+    last = max((segment.base_offset for segment in log.partition.segments), default=0)
+    if bounds.start is None or bounds.start <= last:
+        return bounds
+    end = find_log_end(log.partition, selection.storage)
+    return replace(bounds, start=max(log.log_start or 0, min(bounds.start, end)))

@@ -1,0 +1,1 @@
+"""Every rule on everything, in tasks."""

@@ -1,0 +1,151 @@
+"""Violations as an operator reads them: where they are, what they mean, what to do about them."""
+
+import posixpath
+import shlex
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+from ottla.errors import Rule, Stage
+from ottla.format.names import parse_file_name
+from ottla.log.files.partition import Partition
+
+Row = dict[str, Any]
+
+_MAX_PLACES: Final = 100
+
+
+class Advice(NamedTuple):
+    """What a kind of violation means, and the command that acts on it."""
+
+    kind: str
+    meaning: str
+    command: str
+
+
+_SALVAGE: Final = "salvage"
+_RESTORE: Final = "restore"
+_DUMP: Final = "dump"
+_ADVICE: Final[dict[Stage, Advice]] = {
+    Stage.FRAMING: Advice(
+        "damage",
+        "No batch can be cut here. Consumers stop, and a broker that recovers the log cuts it off.",
+        _SALVAGE,
+    ),
+    Stage.HEADER: Advice(
+        "damage", "A batch contradicts itself: no consumer gets past it.", _SALVAGE
+    ),
+    Stage.CRC: Advice(
+        "damage",
+        "The bytes are not those that were written. Consumers stop with an invalid CRC.",
+        _SALVAGE,
+    ),
+    Stage.RECORDS: Advice(
+        "damage", "The records of a batch can not be opened: no consumer gets past it.", _SALVAGE
+    ),
+    Stage.RECORD: Advice("damage", "One record of an old batch is broken.", _SALVAGE),
+    Stage.CONTROL: Advice(
+        "damage", "A control record says nothing readable: its transaction may never end.", _SALVAGE
+    ),
+    Stage.LOG: Advice(
+        "order",
+        "Batches do not follow one another as a broker writes them: lost, repeated or compacted.",
+        "verify",
+    ),
+    Stage.INDEX: Advice(
+        "index",
+        "An index does not lead to its log. A broker that trusts it reads from a wrong place.",
+        _RESTORE,
+    ),
+    Stage.FILE: Advice(
+        "file", "A file beside the log is broken, or does not belong to it.", _RESTORE
+    ),
+    Stage.APPEND: Advice("order", "A broker would not have taken this batch.", "verify"),
+}
+
+# Where the stage says too little.
+_ADVICE_OF_RULES: Final[dict[str, Advice]] = {
+    Rule.ZERO_TAIL: Advice("file", "The file was preallocated and never filled: harmless.", "ls"),
+    Rule.LOG_TAIL: Advice(
+        "damage",
+        "The log ends inside of a batch, as after a crash: a broker cuts it off.",
+        _SALVAGE,
+    ),
+    Rule.OFFSET_GAP: Advice(
+        "gap",
+        "Offsets are missing. Compaction leaves such gaps; elsewhere records are lost.",
+        _DUMP,
+    ),
+    Rule.MAX_TIMESTAMP: Advice(
+        "order", "A batch states another newest time than its records: lookups by time err.", _DUMP
+    ),
+}
+
+
+def place_of(partition: Partition, file: str, position: int) -> int:
+    """Bytes from the beginning of the partition's first log; of a side file, where its log begins.
+
+    What belongs to no segment is at 0.
+    """
+    ends = accumulate(segment.log.size for segment in partition.segments)
+    parsed = parse_file_name(posixpath.basename(file))
+    for segment, end in zip(partition.segments, ends, strict=True):
+        start = end - segment.log.size
+        if segment.log.path == file:
+            return min(start + max(0, position), end)
+        if parsed is not None and parsed.offset == segment.base_offset:
+            return start
+    return 0
+
+
+def collect_findings(
+    violations: Iterable[Row], partitions: Sequence[Partition], paths: Sequence[str]
+) -> list[Row]:
+    """A row for each rule that is broken in a partition, with its first places."""
+    homes = {(each.name.topic, each.name.partition): each for each in partitions if each.name}
+    rows: dict[tuple[Any, ...], Row] = {}
+    for found in violations:
+        key = (found["topic"], found["partition"], found["rule"])
+        if key not in rows:
+            rows[key] = _finding(found, paths)
+        row = rows[key]
+        row["count"] += 1
+        row["bytes"] += found["size"] or 0
+        home = homes.get(key[:2])
+        if home is not None and len(row["places"]) < _MAX_PLACES:
+            place = place_of(home, found["file"], found["position"])
+            row["places"].append([place, found["size"] or 0])
+    order = {"error": 0, "warning": 1, "note": 2}
+    return sorted(rows.values(), key=lambda row: (order[row["severity"]], str(row["topic"])))
+
+
+def _finding(found: Row, paths: Sequence[str]) -> Row:
+    advice = _ADVICE_OF_RULES.get(found["rule"], _ADVICE[Stage(found["stage"])])
+    return {
+        "type": "finding",
+        "topic": found["topic"],
+        "partition": found["partition"],
+        "rule": found["rule"],
+        "severity": found["severity"],
+        "kind": advice.kind,
+        "count": 0,
+        "bytes": 0,
+        "file": found["file"],
+        "position": found["position"],
+        "offset": found["offset"],
+        "detail": found["detail"],
+        "found": found["found"],
+        "meaning": advice.meaning,
+        "command": _command(found, advice.command, paths),
+        "places": [],
+    }
+
+
+def _command(found: Row, name: str, paths: Sequence[str]) -> str:
+    """The whole command line; OUT is for the reader to name."""
+    if name == _DUMP:
+        return shlex.join(["ottla", name, found["file"]])
+    words = ["ottla", name, *paths, *(["OUT"] if name in (_SALVAGE, _RESTORE) else [])]
+    if found["topic"] is not None:
+        words += ["--topic", found["topic"], "--partition", str(found["partition"])]
+    return shlex.join(words)

@@ -1,0 +1,295 @@
+"""Verify partitions in parts: slices say what they hold, then each partition is judged in order.
+
+The answer is that of `log.check.check_partition`, however segments are cut.
+"""
+
+import json
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.catalog.positions import find_batch_starts
+from ottla.errors import Rule, Violation
+from ottla.kernels.producers.state import Markers
+from ottla.kernels.records.gather import CONTROL
+from ottla.kernels.tables import Batches, allocate_batches
+from ottla.log.check.order import first_offsets
+from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
+from ottla.log.files.partition import Partition
+from ottla.log.read.segment import Window, read_windows
+from ottla.publish.account import account_row, add_rows
+from ottla.rules.producers.producer import no_markers
+from ottla.storage.files import Entry, File, open_file
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+
+# What a slice says, a row for each window. `reached` is where reading the slice ended: past its
+# stop when a batch did not end there, and then later slices of the segment have nothing to add.
+SEEN_SCHEMA: Final = pa.schema(
+    [
+        pa.field("log", pa.int32(), nullable=False),
+        pa.field("segment", pa.int32(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("window", pa.int32(), nullable=False),
+        pa.field("reached", pa.int64(), nullable=False),
+        pa.field("batches", pa.binary(), nullable=False),
+        pa.field("violations", pa.binary(), nullable=False),
+        pa.field("records", pa.int64(), nullable=False),
+        pa.field("seconds", pa.float64(), nullable=False),
+    ]
+)
+# Rows of violations, then one whose account is not null for each partition.
+VERDICT_SCHEMA: Final = pa.schema(
+    [
+        pa.field("rule", pa.string()),
+        pa.field("severity", pa.string()),
+        pa.field("stage", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("file", pa.string()),
+        pa.field("position", pa.int64()),
+        pa.field("size", pa.int64()),
+        pa.field("offset", pa.int64()),
+        pa.field("lastOffset", pa.int64()),
+        pa.field("found", pa.string()),
+        pa.field("expected", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("account", pa.string()),
+    ]
+)
+SeenRow = tuple[int, int, int, int, int, bytes, bytes, int, float]
+_SEEN_BYTES: Final = 1 << 20  # in one Arrow batch, however little the windows say
+_VERDICT_ROWS: Final = 4096
+_LAST_WINDOW: Final = 2**31 - 1  # comes after all that were read of its part
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes of a segment to look at: which log, which of its segments, from where to where.
+
+    A partition without segments has one part without a file, so that it is judged too.
+    """
+
+    log: int
+    segment: int
+    file: Entry | None
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """`quick` looks at headers and CRCs only."""
+
+    quick: bool = False
+    split_bytes: int = 512 << 20  # 64 MiB were checked sooner than Spark started a task for them
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    storage: StorageOptions = DEFAULT_OPTIONS
+
+
+def plan_verify(partitions: Sequence[Partition], options: VerifyOptions) -> list[Part]:
+    """Every byte of every segment, in parts of about `split_bytes`."""
+    parts = []
+    for log, partition in enumerate(partitions):
+        if not partition.segments:
+            parts.append(Part(log, 0, None, 0, 0))
+        for number, segment in enumerate(partition.segments):
+            cuts = find_batch_starts(segment, options.split_bytes, options.storage)
+            starts = [0, *(cut for cut in cuts if 0 < cut < segment.log.size)]
+            stops = [*starts[1:], segment.log.size]
+            parts += [
+                Part(log, number, segment.log, start, stop)
+                for start, stop in zip(starts, stops, strict=True)
+            ]
+    return parts
+
+
+def see_part(part: Part, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
+    """What a part of a segment says by itself, many windows at a time."""
+    rows: list[SeenRow] = []
+    size = 0
+    for row in _see_part(part, options):
+        rows.append(row)
+        size += len(row[5]) + len(row[6])  # of broken windows violations are all there is
+        if size >= _SEEN_BYTES:
+            yield _to_arrow(rows)
+            rows, size = [], 0
+    if rows:
+        yield _to_arrow(rows)
+
+
+def _to_arrow(rows: Sequence[SeenRow]) -> pa.RecordBatch:
+    columns = zip(zip(*rows, strict=True), SEEN_SCHEMA, strict=True)
+    arrays = [pa.array(cells, field.type) for cells, field in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=SEEN_SCHEMA)
+
+
+def _see_part(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
+    """That a file vanished is a finding like others."""
+    try:
+        yield from _see_file(part, options)
+    except FileNotFoundError as error:
+        assert part.file is not None
+        lost = Violation(Rule.SLICE_COMPLETE, str(error), part.file.path, part.start)
+        seen = Seen([lost], allocate_batches(0), no_markers(0), 0)
+        yield _pack(part, _LAST_WINDOW, part.stop, seen, 0.0)
+
+
+def _see_file(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
+    decoder = None if options.quick else Decoder(CONTROL, max_batch_bytes=options.max_batch_bytes)
+    began = time.perf_counter()
+    number, window, reached = 0, None, part.stop
+    if part.file is None:
+        yield _pack(part, 0, 0, Seen([], allocate_batches(0), no_markers(0), 0), 0.0)
+        return
+    with open_file(part.file, options.storage) as file:
+        for window in _windows(file, part, options.max_batch_bytes):
+            reached = window.stop if window.resync is None else window.resync
+            seen = see_window(window, decoder)
+            yield _pack(part, number, reached, seen, time.perf_counter() - began)
+            began, number = time.perf_counter(), number + 1
+        if part.stop == part.file.size or reached != part.stop:
+            yield _pack(part, number, part.file.size, see_tail(file, window), 0.0)
+
+
+def _windows(file: File, part: Part, max_batch_bytes: int) -> Iterator[Window]:
+    """The windows of a part; where batches do not end with it, those of the rest of the file too.
+
+    That is what one who reads the file from its beginning would see.
+    """
+    at, stop = part.start, min(part.stop, file.size)
+    for window in read_windows(file, start=at, end=stop, max_batch_bytes=max_batch_bytes):
+        at = window.stop
+        if window.violation is not None and window.resync is None and part.stop < file.size:
+            yield window._replace(violation=None)
+            break
+        at = window.stop if window.resync is None else window.resync
+        yield window
+    if at < part.stop < file.size:
+        yield from read_windows(file, start=at, max_batch_bytes=max_batch_bytes)
+
+
+def _pack(part: Part, number: int, reached: int, seen: Seen, seconds: float) -> SeenRow:
+    table = np.stack([*seen.batches, *seen.markers])
+    return (
+        part.log,
+        part.segment,
+        part.start,
+        number,
+        reached,
+        table.tobytes(),
+        pickle.dumps(seen.violations),
+        seen.records,
+        seconds,
+    )
+
+
+def _unpack(row: dict[str, Any]) -> Seen:
+    columns = len(Batches._fields) + len(Markers._fields)
+    table = np.frombuffer(row["batches"], dtype=np.int64).reshape(columns, -1).copy()
+    batches = Batches(*table[: len(Batches._fields)])
+    markers = Markers(*table[len(Batches._fields) :])
+    violations = pickle.loads(row["violations"])  # noqa: S301  from a task of this job
+    return Seen(violations, batches, markers, row["records"])
+
+
+def judge_partitions(
+    rows: Iterable[dict[str, Any]], partitions: Sequence[Partition], options: VerifyOptions
+) -> Iterator[pa.RecordBatch]:
+    """Violations and accounts of the partitions whose rows these are, sorted as in SEEN_SCHEMA."""
+    for log, its_rows in groupby(rows, key=lambda row: row["log"]):
+        yield from _judge(partitions[log], its_rows, options)
+
+
+def _judge(
+    partition: Partition, rows: Iterable[dict[str, Any]], options: VerifyOptions
+) -> Iterator[pa.RecordBatch]:
+    accounts = [_empty_account(partition)]
+    segments = _segments(rows, len(partition.segments), accounts.append, partition)
+    verdicts, count, skipped = [], 0, set()
+    for violation in _until_vanished(check_seen(partition, segments, options.storage), partition):
+        verdicts.append(violation.as_row())
+        count += 1
+        if violation.rule.stage in _WHOLE_BATCH:
+            skipped.add((violation.file, violation.position))
+        if len(verdicts) == _VERDICT_ROWS:
+            yield pa.RecordBatch.from_pylist(verdicts, VERDICT_SCHEMA)
+            verdicts = []
+    account = add_rows(accounts) | {"violations": count, "skippedBatches": len(skipped)}
+    verdicts.append({"account": json.dumps(account)})
+    yield pa.RecordBatch.from_pylist(verdicts, VERDICT_SCHEMA)
+
+
+def _until_vanished(found: Iterator[Violation], partition: Partition) -> Iterator[Violation]:
+    """A side file that is gone ends the check of its partition, and of no other."""
+    try:
+        yield from found
+    except FileNotFoundError as error:
+        name, gone = partition.name, Violation(Rule.SLICE_COMPLETE, str(error), partition.path, 0)
+        yield replace(gone, topic=name.topic, partition=name.partition) if name else gone
+
+
+_WHOLE_BATCH: Final = frozenset({"header", "crc", "records"})
+
+
+def _segments(
+    rows: Iterable[dict[str, Any]],
+    count: int,
+    account: Callable[[dict[str, Any]], None],
+    partition: Partition,
+) -> Iterator[Iterator[Seen]]:
+    """What each segment says, in order; lazily, so that one window is held at a time."""
+    grouped = groupby(rows, key=lambda row: row["segment"])
+    for _ in range(count):
+        _, its_rows = next(grouped)
+        yield _one_segment(its_rows, account, partition)
+
+
+def _one_segment(
+    rows: Iterable[dict[str, Any]],
+    account: Callable[[dict[str, Any]], None],
+    partition: Partition,
+) -> Iterator[Seen]:
+    start, reached = 0, 0
+    for row in rows:
+        if row["start"] != start:
+            if row["start"] < reached:
+                continue  # an earlier slice had to read on over this one
+            start = row["start"]
+        reached = row["reached"]
+        seen = _unpack(row)
+        account(_account(partition, seen, row["seconds"]))
+        yield seen
+
+
+def _empty_account(partition: Partition) -> dict[str, Any]:
+    name = partition.name
+    return account_row(
+        name.topic if name else None,
+        name.partition if name else None,
+        readBytes=sum(segment.log.size for segment in partition.segments),
+    )
+
+
+def _account(partition: Partition, seen: Seen, seconds: float) -> dict[str, Any]:
+    name, batches = partition.name, seen.batches
+    broken = sum(violation.rule.stage in _WHOLE_BATCH for violation in seen.violations)
+    return account_row(
+        name.topic if name else None,
+        name.partition if name else None,
+        readBatches=batches.position.size + broken,
+        readRecords=seen.records,
+        firstOffset=int(first_offsets(batches)[0]) if batches.position.size else None,
+        lastOffset=int(batches.last_offset[-1]) if batches.position.size else None,
+        seconds=seconds,
+    )

@@ -1,0 +1,1 @@
+"""Rows to new segments behind what is there."""

@@ -1,0 +1,1 @@
+"""Integers, varints, checksums and copies over arrays of bytes."""

@@ -1,0 +1,1 @@
+"""What Kafka's cleaner keeps: the newest of each key, batches, records."""

@@ -1,0 +1,281 @@
+"""The cleaner's two questions as passes over tables: keep this batch, keep this record.
+
+Keys are known by a keyed hash of 128 bits (SipHash), where Kafka takes MD5: nobody who writes keys
+can make two of them collide without the job's own secret.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ottla.format.attributes import CONTROL, TRANSACTIONAL, ControlType
+from ottla.kernels._jit import INTERPRETED, Bytes, i64, inlined, kernel
+from ottla.kernels.bytes.memory import load_u64
+from ottla.kernels.bytes.writing import write_bytes
+from ottla.kernels.producers.state import Markers, find_slot
+from ottla.kernels.status import KEYS_FULL, OK, TABLE_FULL
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers
+
+Words = npt.NDArray[np.uint64]
+Bools = npt.NDArray[np.bool_]
+Bounds = npt.NDArray[np.int32]
+
+# The slots of the cursor of a key map.
+KEYS = 0  # how many it holds
+LATEST = 1  # the offset up to which it has seen everything
+
+# The slots of the cursor of cleaned transactions.
+COUNT = 0  # producers known
+NEXT_ABORTED = 1  # the first aborted transaction not begun yet
+
+
+class KeyMap(NamedTuple):
+    """Hash of a key to its newest offset: open addressing, at most half full."""
+
+    low: Words
+    high: Words
+    offset: Int64s
+
+
+class CleanedTransactions(NamedTuple):
+    """One row per producer (CleanedTransactionMetadata), and the slots to find it by.
+
+    `aborted` is the row plus one of the aborted transaction that it is in, `seen` whether a batch
+    of that one was still there, `committed` whether one of a transaction that is not aborted.
+    """
+
+    producer_id: Int64s
+    aborted: Int64s
+    seen: Int64s
+    committed: Int64s
+    slots: Int64s
+
+
+class Aborted(NamedTuple):
+    """Aborted transactions by first offset; `retained` marks those that a new index still needs."""
+
+    producer_id: Int64s
+    first_offset: Int64s
+    retained: Bools
+
+
+if INTERPRETED:
+
+    def add_u64(left: np.uint64, right: np.uint64) -> np.uint64:
+        """Addition that wraps in silence, as compiled code does."""
+        return np.uint64((int(left) + int(right)) & 0xFFFFFFFFFFFFFFFF)
+
+else:
+
+    @inlined
+    def add_u64(left: np.uint64, right: np.uint64) -> np.uint64:
+        """Addition that wraps."""
+        return left + right
+
+
+@inlined
+def rotate(word: np.uint64, bits: int) -> np.uint64:
+    """Rotate to the left."""
+    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
+
+
+@inlined
+def sip_round(
+    v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """One round of SipHash."""
+    v0 = add_u64(v0, v1)
+    v1 = rotate(v1, 13) ^ v0
+    v0 = rotate(v0, 32)
+    v2 = add_u64(v2, v3)
+    v3 = rotate(v3, 16) ^ v2
+    v0 = add_u64(v0, v3)
+    v3 = rotate(v3, 21) ^ v0
+    v2 = add_u64(v2, v1)
+    v1 = rotate(v1, 17) ^ v2
+    v2 = rotate(v2, 32)
+    return v0, v1, v2, v3
+
+
+@inlined
+def hash_bytes(data: Bytes, at: int, size: int, secret: Words) -> tuple[np.uint64, np.uint64]:
+    """SipHash-2-4 with 128 bits; eight bytes after the end must be readable."""
+    v0 = secret[0] ^ np.uint64(0x736F6D6570736575)
+    v1 = secret[1] ^ np.uint64(0x646F72616E646F6D) ^ np.uint64(0xEE)
+    v2 = secret[0] ^ np.uint64(0x6C7967656E657261)
+    v3 = secret[1] ^ np.uint64(0x7465646279746573)
+    whole = size >> 3
+    for index in range(whole + 1):
+        word = load_u64(data, at + 8 * index)
+        if index == whole:
+            word &= (np.uint64(1) << np.uint64(8 * (size & 7))) - np.uint64(1)
+            word |= np.uint64(size & 0xFF) << np.uint64(56)
+        v3 ^= word
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+        v0 ^= word
+    v2 ^= np.uint64(0xEE)
+    for _ in range(4):
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+    low = v0 ^ v1 ^ v2 ^ v3
+    v1 ^= np.uint64(0xDD)
+    for _ in range(4):
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+    return low, v0 ^ v1 ^ v2 ^ v3
+
+
+@kernel
+def hash_keys(records: RecordBuffers, count: int, secret: Words, low: Words, high: Words) -> None:
+    """The hash of every key; of a record without one, of no bytes."""
+    for row in range(count):
+        start, stop = records.key_bounds[row], records.key_bounds[row + 1]
+        low[row], high[row] = hash_bytes(records.key_bytes, start, stop - start, secret)
+
+
+@inlined
+def find_key(low: np.uint64, high: np.uint64, keys: KeyMap) -> int:
+    """Where a key is, or the empty place where it belongs."""
+    mask = keys.offset.size - 1
+    at = i64(low & np.uint64(mask))
+    while keys.offset[at] >= 0 and (keys.low[at] != low or keys.high[at] != high):
+        at = (at + 1) & mask
+    return at
+
+
+@kernel
+def move_keys(source: KeyMap, target: KeyMap) -> None:
+    """Enter all keys of one map into an empty one."""
+    for row in range(source.offset.size):
+        if source.offset[row] >= 0:
+            at = find_key(source.low[row], source.high[row], target)
+            target.low[at] = source.low[row]
+            target.high[at] = source.high[row]
+            target.offset[at] = source.offset[row]
+
+
+@kernel
+def put_keys(
+    low: Words,
+    high: Words,
+    offsets: Int64s,
+    wanted: Bools,
+    first: int,
+    limit: int,
+    keys: KeyMap,
+    cursor: Int64s,
+) -> tuple[int, int]:
+    """Remember the newest offset of each key, from row `first` on.
+
+    TABLE_FULL when half of the map is used; KEYS_FULL when it has `limit` keys and a record
+    comes, even one whose key it has (Cleaner.buildOffsetMapForSegment). As in SkimpyOffsetMap.put
+    the later record wins.
+    """
+    for row in range(first, offsets.size):
+        if not wanted[row]:
+            continue
+        if 0 <= limit <= cursor[KEYS]:
+            return KEYS_FULL, row
+        if 2 * cursor[KEYS] >= keys.offset.size:
+            return TABLE_FULL, row
+        at = find_key(low[row], high[row], keys)
+        if keys.offset[at] < 0:
+            keys.low[at] = low[row]
+            keys.high[at] = high[row]
+            cursor[KEYS] += 1
+        keys.offset[at] = offsets[row]
+        cursor[LATEST] = max(cursor[LATEST], offsets[row])
+    return OK, offsets.size
+
+
+@kernel
+def mark_newest(offsets: Int64s, low: Words, high: Words, keys: KeyMap, is_newest: Bools) -> None:
+    """Mark the records that no newer one of their key follows, as far as the map knows."""
+    for row in range(offsets.size):
+        is_newest[row] = offsets[row] >= keys.offset[find_key(low[row], high[row], keys)]
+
+
+@inlined
+def cleaned_row(producer_id: int, state: CleanedTransactions, cursor: Int64s) -> int:
+    """The row of a producer, a new one if it has none; there must be room for it."""
+    slot = find_slot(producer_id, state.slots, state.producer_id)
+    if state.slots[slot] == 0:
+        row = cursor[COUNT]
+        cursor[COUNT] = row + 1
+        state.slots[slot] = row + 1
+        state.producer_id[row] = producer_id
+        state.aborted[row] = 0
+        state.seen[row] = 0
+        state.committed[row] = 0
+    return i64(state.slots[slot] - 1)
+
+
+@kernel
+def judge_batches(
+    batches: Batches,
+    markers: Markers,
+    aborted: Aborted,
+    state: CleanedTransactions,
+    cursor: Int64s,
+    discardable: Bools,
+) -> None:
+    """Fill `discardable`: what need not stay for its transaction's sake (shouldDiscardBatch).
+
+    A marker must stay while any batch of its transaction is there, even an empty one.
+    """
+    for at in range(batches.position.size):
+        while (
+            cursor[NEXT_ABORTED] < aborted.first_offset.size
+            and aborted.first_offset[cursor[NEXT_ABORTED]] <= batches.last_offset[at]
+        ):
+            row = cleaned_row(aborted.producer_id[cursor[NEXT_ABORTED]], state, cursor)
+            cursor[NEXT_ABORTED] += 1
+            if state.aborted[row] == 0:
+                state.aborted[row] = cursor[NEXT_ABORTED]
+                state.seen[row] = 0
+        row = cleaned_row(batches.producer_id[at], state, cursor)
+        attributes = batches.attributes[at] if batches.magic[at] >= 2 else 0
+        if attributes & CONTROL == 0:
+            inside = attributes & TRANSACTIONAL != 0 and state.aborted[row] != 0
+            discardable[at] = inside
+            if inside:
+                state.seen[row] = 1
+            elif attributes & TRANSACTIONAL:
+                state.committed[row] = 1
+        elif markers.control_type[at] == ControlType.ABORT:
+            still_there = state.aborted[row] != 0 and state.seen[row] != 0
+            if still_there:
+                aborted.retained[state.aborted[row] - 1] = True
+            state.aborted[row] = 0
+            discardable[at] = not still_there
+        elif markers.control_type[at] == ControlType.COMMIT:
+            discardable[at] = state.committed[row] == 0
+            state.committed[row] = 0
+        else:
+            # What cleaning left of a marker may go; other control records never.
+            discardable[at] = batches.count[at] == 0
+
+
+@kernel
+def take_bytes(bounds: Bounds, data: Bytes, rows: Int64s, out_bounds: Bounds, out: Bytes) -> None:
+    """Copy the chosen fields one after another; `out` has room for them and its padding."""
+    at = 0
+    out_bounds[0] = 0
+    for target in range(rows.size):
+        start = bounds[rows[target]]
+        size = bounds[rows[target] + 1] - start
+        at = write_bytes(out, at, data, start, size)
+        out_bounds[target + 1] = at
+
+
+@kernel
+def assemble(
+    window: Bytes, made: Bytes, from_made: Bools, starts: Int64s, sizes: Int64s, out: Bytes
+) -> None:
+    """Copy batches one after another, each from the window or from what was made anew."""
+    at = 0
+    for row in range(starts.size):
+        if from_made[row]:
+            at = write_bytes(out, at, made, starts[row], sizes[row])
+        else:
+            at = write_bytes(out, at, window, starts[row], sizes[row])

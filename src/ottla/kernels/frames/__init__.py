@@ -1,0 +1,1 @@
+"""The frames of codecs, many batches in one pass."""

@@ -1,0 +1,1 @@
+"""Producers and transactions: sequences, state, markers, partitions."""

@@ -1,0 +1,1 @@
+"""Batches and records as bytes: cut, validate, locate, copy, measure, write, stamp."""

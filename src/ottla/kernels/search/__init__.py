@@ -1,0 +1,1 @@
+"""Find batches: by headers, in damaged bytes, for indexes."""

@@ -1,0 +1,1 @@
+"""Batches and records as the characters that commands print."""

@@ -1,0 +1,1 @@
+"""Check partitions, and say what a broker would do with them."""

@@ -1,0 +1,218 @@
+"""Check a partition: every violation of its logs and of the files beside them, as a row."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ottla.batch.attributes import timestamp_types
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Broken, Chunk, Decoder, describe
+from ottla.errors import Rule, Stage, Violation
+from ottla.format.attributes import TimestampType
+from ottla.format.sentinels import INT32_MAX
+from ottla.kernels.producers.state import Markers
+from ottla.kernels.records.gather import CONTROL
+from ottla.kernels.records.validate import judge
+from ottla.kernels.tables import (
+    Batches,
+    Int64s,
+    allocate_batches,
+    allocate_payloads,
+    concat_batches,
+    take_batches,
+)
+from ottla.log.check.order import (
+    LogState,
+    SegmentRange,
+    check_leader_epochs,
+    check_offsets,
+    check_producers,
+    take_completed,
+)
+from ottla.log.check.side_files import (
+    check_indexes,
+    check_leader_epoch_file,
+    check_orphans,
+    check_partition_metadata,
+    check_snapshot,
+)
+from ottla.log.files.partition import Partition, Segment
+from ottla.log.read.segment import Window, read_windows
+from ottla.rules.producers.producer import Origin, no_markers
+from ottla.rules.producers.transactions import read_markers
+from ottla.storage.files import File, open_file
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+
+_COORDINATOR_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class Seen(NamedTuple):
+    """What some bytes of a segment say by themselves: violations, and its sound batches."""
+
+    violations: list[Violation]
+    batches: Batches
+    markers: Markers
+    records: int
+
+
+def check_partition(
+    partition: Partition,
+    options: StorageOptions = DEFAULT_OPTIONS,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[Violation]:
+    """Every violation of a partition, in the order of its files."""
+    segments = (_see_segment(each, options, max_batch_bytes) for each in partition.segments)
+    yield from check_seen(partition, segments, options)
+
+
+def check_seen(
+    partition: Partition,
+    segments: Iterable[Iterable[Seen]],
+    options: StorageOptions = DEFAULT_OPTIONS,
+) -> Iterator[Violation]:
+    """The violations of a partition from what its segments, each in order, say by themselves."""
+    topic = partition.name.topic if partition.name else None
+    number = partition.name.partition if partition.name else None
+    for violation in _check(partition, segments, options):
+        yield replace(violation, topic=topic, partition=number)
+
+
+def _check(
+    partition: Partition, segments: Iterable[Iterable[Seen]], options: StorageOptions
+) -> Iterator[Violation]:
+    state = LogState()
+    if partition.name and partition.name.topic in _COORDINATOR_TOPICS:
+        state.origin = Origin.COORDINATOR  # its appends carry no sequences of its own
+    first_base = partition.segments[0].base_offset if partition.segments else 0
+    for index, (segment, seen) in enumerate(zip(partition.segments, segments, strict=True)):
+        yield from check_snapshot(segment, state.producers, first_base, options)
+        span = SegmentRange(
+            segment.log.path, segment.base_offset, partition.next_base_offset(index)
+        )
+        yield from _check_segment(segment, seen, span, state, options)
+    yield from check_leader_epoch_file(partition, state.epochs, options)
+    yield from check_partition_metadata(partition, options)
+    yield from check_orphans(partition, state, first_base, options)
+
+
+def _check_segment(
+    segment: Segment,
+    seen: Iterable[Seen],
+    span: SegmentRange,
+    state: LogState,
+    options: StorageOptions,
+) -> Iterator[Violation]:
+    tables: list[Batches] = []
+    gaps, missing = state.gaps, state.missing
+    for part in seen:
+        violations = list(part.violations)
+        violations += check_offsets(state, part.batches, span)
+        violations += check_leader_epochs(state, part.batches, span.file)
+        violations += check_producers(state, part.batches, part.markers, span.file)
+        yield from sorted(violations, key=lambda violation: violation.position)
+        tables.append(part.batches)
+    if state.gaps > gaps:
+        yield _gaps(segment, state.gaps - gaps, state.missing - missing)
+    batches = concat_batches(tables)
+    yield from check_indexes(segment, batches, take_completed(state), options)
+
+
+def _see_segment(segment: Segment, options: StorageOptions, max_batch_bytes: int) -> Iterator[Seen]:
+    decoder = Decoder(CONTROL, max_batch_bytes=max_batch_bytes)
+    with open_file(segment.log, options) as file:
+        window = None
+        for window in read_windows(file, max_batch_bytes=max_batch_bytes):
+            yield see_window(window, decoder)
+        yield see_tail(file, window)
+
+
+def see_window(window: Window, decoder: Decoder | None) -> Seen:
+    """What a window says by itself; without a decoder, what its headers and CRCs say."""
+    chunks: list[Chunk] = []
+    if decoder is None:
+        broken = _judge_headers(window)
+        records = int(window.batches.count[window.batches.count > 0].sum())
+    else:
+        chunks = [*decoder.decode(window.region, window.batches)]
+        rest = decoder.flush()
+        chunks += [rest] if rest is not None else []
+        broken = decoder.broken
+        records = sum(chunk.count for chunk in chunks)
+    violations = [bad.violation for bad in broken]
+    whole = [bad.row for bad in broken if bad.violation.rule.stage is not Stage.RECORD]
+    sound = np.ones(window.batches.position.size, dtype=np.bool_)
+    sound[whole] = False
+    batches = take_batches(window.batches, sound)
+    violations += _check_timestamps(chunks, batches, window.region.path)
+    if window.violation is not None:
+        violations.append(window.violation)
+    return Seen(violations, batches, read_markers(window.region, batches), records)
+
+
+def _judge_headers(window: Window) -> list[Broken]:
+    batches = window.batches
+    payloads = allocate_payloads(batches.position.size)
+    # Whether records would be too many to hold is for those who open them.
+    judge(window.region.data, window.region.position, batches, payloads, True, INT32_MAX)
+    rows = np.flatnonzero(payloads.status).tolist()
+    return [describe(window.region, batches, payloads, row, None) for row in rows]
+
+
+def see_tail(file: File, window: Window | None) -> Seen:
+    """What is left after the last window: the beginning of a batch, if anything."""
+    violations = []
+    if window is not None and window.violation is None and window.stop < file.size:
+        violations.append(
+            Violation(
+                Rule.LOG_TAIL,
+                "the file ends inside a batch",
+                file.path,
+                position=window.stop,
+                size=file.size - window.stop,
+            )
+        )
+    return Seen(violations, allocate_batches(0), no_markers(0), 0)
+
+
+def _gaps(segment: Segment, count: int, missing: int) -> Violation:
+    return Violation(
+        Rule.OFFSET_GAP,
+        "offsets are missing between batches, by compaction or by loss",
+        segment.log.path,
+        position=0,
+        found=f"{missing} offsets in {count} gaps",
+    )
+
+
+def _check_timestamps(chunks: Sequence[Chunk], batches: Batches, file: str) -> Iterator[Violation]:
+    """The greatest timestamp that a batch states is that of its records."""
+    newest = _newest_timestamps(chunks, batches.position)
+    stated = timestamp_types(batches) == TimestampType.CREATE_TIME
+    wrong = stated & (newest != np.iinfo(np.int64).min) & (newest != batches.max_timestamp)
+    for row in np.flatnonzero(wrong).tolist():
+        yield Violation(
+            Rule.MAX_TIMESTAMP,
+            "the greatest timestamp is not that of the records",
+            file,
+            position=int(batches.position[row]),
+            size=int(batches.size[row]),
+            offset=int(batches.base_offset[row]),
+            last_offset=int(batches.last_offset[row]),
+            found=str(batches.max_timestamp[row]),
+            expected=str(newest[row]),
+        )
+
+
+def _newest_timestamps(chunks: Iterable[Chunk], positions: Int64s) -> Int64s:
+    """The greatest timestamp of the records of each batch; a batch may be in several chunks."""
+    newest = np.full(positions.size, np.iinfo(np.int64).min, dtype=np.int64)
+    for chunk in chunks:
+        counts = np.concatenate([its for _, its in chunk.pieces])
+        origins = np.concatenate([batches.position for batches, _ in chunk.pieces])[counts > 0]
+        starts = (np.cumsum(counts) - counts)[counts > 0]
+        greatest = np.maximum.reduceat(chunk.buffers.timestamp[: chunk.count], starts)
+        rows = np.searchsorted(positions, origins)
+        inside = rows < positions.size
+        np.maximum.at(newest, rows[inside], greatest[inside])
+    return newest

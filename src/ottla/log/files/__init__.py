@@ -1,0 +1,1 @@
+"""The files of a log directory: names, layouts, and which belong together."""

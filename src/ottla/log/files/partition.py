@@ -1,0 +1,215 @@
+"""What is in a directory: log directories, their partitions, and the segments of each in order.
+
+A path is a segment file, a partition directory, a log directory, or a prefix of an object store
+that holds any of them (Pinterest uploads segments under `prefix/cluster/topic-partition/`).
+"""
+
+import os
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.format.names import (
+    CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
+    FileName,
+    FileState,
+    Kind,
+    PartitionName,
+    parse_directory_name,
+    parse_file_name,
+)
+from ottla.format.sentinels import NO_OFFSET
+from ottla.log.files.text_logs import refuse_text
+from ottla.storage.files import (
+    Entry,
+    Path,
+    exists,
+    is_remote,
+    join,
+    list_files,
+    local_path,
+    open_file,
+)
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+
+LOG_DIRECTORY_FILES: Final = frozenset(
+    {
+        CLEAN_SHUTDOWN,
+        CLEANER_CHECKPOINT,
+        HIGH_WATERMARK_CHECKPOINT,
+        LOG_START_CHECKPOINT,
+        META_PROPERTIES,
+        RECOVERY_POINT_CHECKPOINT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A log file and what lies beside it; NO_OFFSET is the base of a file that no offset names."""
+
+    base_offset: int
+    log: Entry
+    side_files: Mapping[Kind, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The files of one directory. `named` are all that an offset names, in any state."""
+
+    path: str
+    name: PartitionName | None
+    segments: tuple[Segment, ...]
+    named: tuple[tuple[FileName, Entry], ...]
+    others: Mapping[str, Entry]
+
+    def next_base_offset(self, index: int) -> int | None:
+        """Where the segment after this one begins."""
+        following = self.segments[index + 1 : index + 2]
+        return following[0].base_offset if following else None
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every file."""
+        return [entry for _, entry in self.named] + list(self.others.values())
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """One log directory of a broker, or what stands for it.
+
+    `strangers` are folders and files that stop a broker, or at least do not belong here.
+    """
+
+    path: str
+    partitions: tuple[Partition, ...]
+    files: Mapping[str, Entry]
+    strangers: tuple[str, ...]
+
+
+def read_log_directories(
+    paths: Sequence[Path], options: StorageOptions = DEFAULT_OPTIONS
+) -> list[LogDirectory]:
+    """The log directories that the paths are, hold, or lie in."""
+    return [found for path in paths for found in _read_path(os.fspath(path), options)]
+
+
+def find_partitions(
+    paths: Sequence[Path], options: StorageOptions = DEFAULT_OPTIONS
+) -> list[Partition]:
+    """The partitions below the paths, whatever state their directories are in."""
+    found = read_log_directories(paths, options)
+    return [partition for directory in found for partition in directory.partitions]
+
+
+def _read_path(path: str, options: StorageOptions) -> list[LogDirectory]:
+    entries = list_files(path, options)
+    if [entry.path for entry in entries] == [path.rstrip("/")]:
+        return [_directory_of_file(entries[0], options)]
+    folders = _by_folder(entries)
+    homes: dict[str, list[Partition]] = defaultdict(list)
+    for folder, files in folders.items():
+        partition = _read_partition(folder, files)
+        if partition.named or partition.name:
+            homes[posixpath.dirname(folder)].append(partition)
+    return [
+        _log_directory(home, partitions, folders, path, options)
+        for home, partitions in sorted(homes.items())
+    ]
+
+
+def _by_folder(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    folders: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        folders[posixpath.dirname(entry.path)].append(entry)
+    return folders
+
+
+def _log_directory(
+    home: str,
+    partitions: list[Partition],
+    folders: Mapping[str, list[Entry]],
+    path: str,
+    options: StorageOptions,
+) -> LogDirectory:
+    files = {posixpath.basename(entry.path): entry for entry in folders.get(home, ())}
+    if home == posixpath.dirname(path.rstrip("/")):
+        files = _known_files(home, options)
+    known = {partition.path for partition in partitions if partition.name}
+    strangers = [
+        folder
+        for folder in folders
+        if posixpath.dirname(folder) == home
+        and folder not in known
+        and posixpath.basename(folder) != REMOTE_INDEX_CACHE
+    ]
+    ours = {name: entry for name, entry in files.items() if name in LOG_DIRECTORY_FILES}
+    return LogDirectory(home, tuple(partitions), ours, tuple(sorted(strangers)))
+
+
+def _known_files(home: str, options: StorageOptions) -> dict[str, Entry]:
+    """What lies beside a partition that was named by itself; a bucket has no checkpoints."""
+    if is_remote(home):
+        return {}
+    paths = {name: join(home, name) for name in sorted(LOG_DIRECTORY_FILES)}
+    return {
+        name: list_files(path, options)[0] for name, path in paths.items() if exists(path, options)
+    }
+
+
+def _read_partition(folder: str, entries: Sequence[Entry]) -> Partition:
+    named, others = [], {}
+    for entry in entries:
+        name = posixpath.basename(entry.path)
+        parsed = parse_file_name(name)
+        if parsed:
+            named.append((parsed, entry))
+        else:
+            others[name] = entry
+    named.sort(key=lambda pair: (pair[0].offset, pair[0].kind, pair[0].state))
+    partition = parse_directory_name(posixpath.basename(folder))
+    return Partition(folder, partition, _segments(named), tuple(named), others)
+
+
+def _segments(named: Iterable[tuple[FileName, Entry]]) -> tuple[Segment, ...]:
+    logs: dict[int, Entry] = {}
+    sides: dict[int, dict[Kind, Entry]] = defaultdict(dict)
+    for name, entry in named:
+        if name.state is not FileState.LIVE or name.kind is Kind.METADATA_SNAPSHOT:
+            continue
+        if name.kind is Kind.LOG:
+            logs[name.offset] = entry
+        else:
+            sides[name.offset][name.kind] = entry
+    return tuple(Segment(base, log, sides[base]) for base, log in sorted(logs.items()))
+
+
+def _directory_of_file(entry: Entry, options: StorageOptions) -> LogDirectory:
+    """A segment file by itself, with the indexes beside it."""
+    with open_file(entry, options) as file:
+        refuse_text(file)
+    folder = posixpath.dirname(entry.path) or "."
+    parsed = parse_file_name(posixpath.basename(entry.path))
+    name = parse_directory_name(os.path.basename(os.path.abspath(folder)))
+    if parsed is None:
+        partition = Partition(folder, name, (Segment(NO_OFFSET, entry, {}),), (), {})
+    else:
+        beside = _beside(entry, parsed, options)
+        whole = _read_partition(folder, beside)
+        partition = Partition(folder, name, whole.segments, whole.named, {})
+    return LogDirectory(posixpath.dirname(folder), (partition,), {}, ())
+
+
+def _beside(entry: Entry, parsed: FileName, options: StorageOptions) -> list[Entry]:
+    stem = entry.path.removesuffix(f"{parsed.kind}{parsed.state}")
+    paths = [stem + kind for kind in Kind if kind not in (Kind.LOG, Kind.METADATA_SNAPSHOT)]
+    found = [list_files(path, options)[0] for path in paths if exists(path, options)]
+    return [entry, *(other for other in found if other.path != local_path(entry.path))]

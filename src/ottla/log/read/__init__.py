@@ -1,0 +1,1 @@
+"""Read a segment: windows of whole batches, headers, records."""

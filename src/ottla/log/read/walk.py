@@ -1,0 +1,89 @@
+"""Walk the headers of a segment without reading its records."""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ottla.kernels import status
+from ottla.kernels.search.walk import walk
+from ottla.kernels.tables import Batches, allocate_batches, concat_batches, take_batches
+from ottla.log.files.ownership import may_be_owned
+from ottla.region import PADDING, Bytes
+from ottla.storage.files import File, is_remote, local_path
+
+TABLE_ROWS: Final = 1 << 14
+
+
+class Stride(NamedTuple):
+    """How to read: `block` bytes on, or `hop` bytes at each batch where batches are `large`."""
+
+    block: int
+    hop: int
+    large: int
+
+
+_LOCAL: Final = Stride(block=256 << 10, hop=4096, large=16 << 10)
+_REMOTE: Final = Stride(block=8 << 20, hop=64 << 10, large=4 << 20)  # a request costs milliseconds
+
+
+Step = Callable[[Bytes, int, int, int, Batches, int], tuple[int, int, int, int]]
+
+
+class Walk(NamedTuple):
+    """Headers in order, where the walk stopped and why (a status of `kernels.status`)."""
+
+    batches: Batches
+    stop: int
+    status: int
+
+
+def walk_file(
+    file: File,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    step: Step = walk,
+) -> Iterator[Walk]:
+    """Headers from `start` on, in tables of bounded size; only the last one stops early.
+
+    `step` is `kernels.walk.walk`, or one that also looks into what happens to be held.
+    """
+    stop = file.size if end is None else min(end, file.size)
+    stride = _REMOTE if is_remote(file.path) else _LOCAL
+    table, rows = allocate_batches(TABLE_ROWS), 0
+    buffer = np.zeros(min(stride.block, max(0, stop - start)) + PADDING, dtype=np.uint8)
+    origin, seen, wanted = start, 0, stride.block
+    block = _map_unless_owned(file, start)
+    # The kernel may look at PADDING bytes past what is held: the end of a mapping is read instead.
+    held = min(stop - start, block.size - PADDING)
+    outcome = status.MORE if held <= 0 else status.OK
+    while True:
+        before = rows
+        if outcome == status.MORE:
+            block, seen = buffer, 0
+            held = file.read_into(block, origin, min(wanted, max(0, stop - origin)))
+        rows, at, outcome, _ = step(block[seen:], held - seen, origin + seen, stop, table, rows)
+        seen += at
+        if outcome == status.MORE and (seen > 0 or block is not buffer):
+            passed = rows - before
+            wanted = stride.hop if passed and at // passed > stride.large else stride.block
+            origin += seen
+            continue
+        # A fixed part that is not there although the file was long enough: the file shrank.
+        reason = status.END if outcome == status.MORE else outcome
+        yield Walk(take_batches(table, slice(0, rows)), origin + seen, reason)
+        if outcome != status.TABLE_FULL:
+            return
+        table, rows = allocate_batches(TABLE_ROWS), 0
+
+
+def _map_unless_owned(file: File, start: int) -> Bytes:
+    mapped = None if is_remote(file.path) or may_be_owned(local_path(file.path)) else file.map()
+    return np.empty(0, dtype=np.uint8) if mapped is None else mapped[start:]
+
+
+def walk_segment(file: File) -> Walk:
+    """All headers of a segment."""
+    parts = list(walk_file(file))
+    return Walk(concat_batches([part.batches for part in parts]), parts[-1].stop, parts[-1].status)

@@ -1,0 +1,1 @@
+"""Save what can be saved of a damaged partition."""

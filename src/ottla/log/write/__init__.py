@@ -1,0 +1,1 @@
+"""Write segments and all that lies beside them."""

@@ -1,0 +1,1 @@
+"""How the output of a job appears: staging, journal, locks, account."""

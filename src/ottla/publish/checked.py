@@ -1,0 +1,215 @@
+"""What lies in a journal, read as if a stranger had put it there: its owner, names, shapes, sizes.
+
+On a local disk only what is the effective user's alone is believed. An object store has no owners:
+who may write there is settled by its rights, and names and shapes are all there is to check.
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from ottla.errors import PublishError
+from ottla.format.names import (
+    CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    parse_directory_name,
+    parse_file_name,
+)
+from ottla.storage.files import is_remote, local_path, open_file
+from ottla.storage.object_store import StorageOptions
+from ottla.strangers import distrust
+
+_VERSION: Final = 1
+_MAX_BYTES: Final = 256 << 20  # a commit of a million files
+_MAX_NAME: Final = 255  # of any file system
+_MAX_SIZE: Final = 2**63 - 1
+_OF_LOG_DIRECTORY: Final = frozenset(
+    {
+        CLEAN_SHUTDOWN,
+        CLEANER_CHECKPOINT,
+        HIGH_WATERMARK_CHECKPOINT,
+        LOG_START_CHECKPOINT,
+        META_PROPERTIES,
+        RECOVERY_POINT_CHECKPOINT,
+    }
+)
+_OF_PARTITION: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
+_EXPORTED: Final = re.compile(
+    r"topic=[^/]+/partition=[0-9]{1,10}/[0-9]{20}-[0-9]{20}\.(parquet|jsonl)"
+)
+
+
+class StagedFile(NamedTuple):
+    """A file under `staging` and the place below OUT that it is for.
+
+    Appending never touches what is there, so a target that exists is an error, except where
+    `replaces` says that the file is a new version (a leader epoch checkpoint that grew).
+    """
+
+    staged: str
+    target: str
+    size: int
+    replaces: bool = False
+
+
+class FinishedPartition(NamedTuple):
+    """What one partition staged, and its row of the job's account."""
+
+    files: list[StagedFile]
+    account: dict[str, Any]
+
+
+def check_ours(path: str) -> None:
+    """Refuse a local file or folder of a journal that somebody else may have put there."""
+    why = distrust(os.lstat(path))
+    if why is not None:
+        raise _refused(path, why)
+
+
+def check_folder(folder: str) -> None:
+    """Refuse the local folder of a job if it, or anything directly in it, may be another's."""
+    check_ours(folder)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # one of ours, renamed since
+                check_ours(entry.path)
+
+
+def own_sizes(folder: str) -> dict[str, int]:
+    """The sizes of the files in a local folder; one of somebody else is refused."""
+    sizes = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            if not stat.S_ISREG(status.st_mode):
+                raise _refused(entry.path, "is no file")
+            if status.st_uid != os.geteuid():
+                raise _refused(entry.path, distrust(status) or "")
+            sizes[entry.name] = status.st_size
+    return sizes
+
+
+def read_json(path: str, storage: StorageOptions) -> dict[str, Any]:
+    """An object of a journal; what is broken, too large, newer or another's is refused."""
+    data = _read_remote(path, storage) if is_remote(path) else _read_own(local_path(path))
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _refused(path, "is not JSON as a job writes it") from error
+    if not isinstance(content, dict):
+        raise _refused(path, "is not JSON as a job writes it")
+    if content.get("version", _VERSION) != _VERSION:
+        raise _refused(path, "was written by a newer ottla")
+    return content
+
+
+def encode_json(content: Mapping[str, Any]) -> bytes:
+    """The bytes of a file of a journal."""
+    return json.dumps({"version": _VERSION, **content}, indent=1).encode()
+
+
+def _read_remote(path: str, storage: StorageOptions) -> bytes:
+    with open_file(path, storage) as file:
+        if file.size > _MAX_BYTES:
+            raise _refused(path, f"has {file.size} bytes")
+        return file.read()
+
+
+def _read_own(path: str) -> bytes:
+    # What is checked is what is opened, and to open a pipe must not wait for a writer.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    check_ours(path)
+    with open(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        why = distrust(status)
+        if why is None and not stat.S_ISREG(status.st_mode):
+            why = "is no file"
+        if why is None and status.st_size > _MAX_BYTES:
+            why = f"has {status.st_size} bytes"
+        if why is not None:
+            raise _refused(path, why)
+        return file.read()
+
+
+def parse_files(content: Mapping[str, Any], path: str) -> list[StagedFile]:
+    """The files that a journal names, each from its staging to a place where jobs publish."""
+    files = content.get("files")
+    if not isinstance(files, list):
+        raise _refused(path, "has no list of files")
+    return [_parse_file(file, path) for file in files]
+
+
+def parse_finished(content: Mapping[str, Any], path: str) -> FinishedPartition:
+    """What a task said of a partition that it staged."""
+    account = content.get("account")
+    if not isinstance(account, dict):
+        raise _refused(path, "has no account")
+    return FinishedPartition(parse_files(content, path), account)
+
+
+def _parse_file(file: Any, path: str) -> StagedFile:
+    known = StagedFile._fields
+    if not isinstance(file, dict) or not {*known[:3]} <= file.keys() <= {*known}:
+        raise _refused(path, f"names a file as no job does: {_short(file)}")
+    parsed = StagedFile(**file)
+    if not is_bare(parsed.staged):
+        raise _refused(path, f"names a file outside of its staging: {_short(parsed.staged)}")
+    if not is_target(parsed.target):
+        raise _refused(path, f"names a place where no job publishes: {_short(parsed.target)}")
+    if type(parsed.size) is not int or not 0 <= parsed.size <= _MAX_SIZE:
+        raise _refused(path, f"names a file of {_short(parsed.size)} bytes")
+    if type(parsed.replaces) is not bool:
+        raise _refused(path, f"replaces by {_short(parsed.replaces)}")
+    return parsed
+
+
+def is_bare(name: object) -> bool:
+    """Whether a text names something directly in a folder.
+
+    >>> is_bare("3f-0.log"), is_bare("../x"), is_bare(".."), is_bare("")
+    (True, False, False, False)
+    """
+    if not isinstance(name, str) or name in ("", ".", ".."):
+        return False
+    return "/" not in name and len(name) <= _MAX_NAME and name.isprintable()
+
+
+def is_target(target: object) -> bool:
+    """Whether a text is a place below OUT where jobs publish: of logs, or of an export.
+
+    >>> is_target("orders-0/00000000000000000007.log"), is_target("log-start-offset-checkpoint")
+    (True, True)
+    >>> is_target("orders-0/../../x.log"), is_target("/etc/passwd"), is_target("bin/7.log")
+    (False, False, False)
+    """
+    if not isinstance(target, str) or not all(map(is_bare, target.split("/"))):
+        return False
+    directory, separator, name = target.rpartition("/")
+    if not separator:
+        return name in _OF_LOG_DIRECTORY
+    if "/" in directory:
+        return _EXPORTED.fullmatch(target) is not None
+    of_partition = name in _OF_PARTITION or parse_file_name(name) is not None
+    return parse_directory_name(directory) is not None and of_partition
+
+
+def _short(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _refused(path: str, why: str) -> PublishError:
+    return PublishError(
+        f"{path} {why}: nothing of it is published; if it is yours, see `ottla finish --help`,"
+        " else choose another OUT"
+    )

@@ -1,0 +1,55 @@
+"""What a job is called and where it stages: in the sibling of its output."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla.errors import PublishError
+from ottla.storage.files import Entry, is_remote, join
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Where a job stages and what it publishes to; travels to tasks."""
+
+    out: str
+    name: str
+    storage: StorageOptions = DEFAULT_OPTIONS
+
+    @property
+    def folder(self) -> str:
+        return join(journal_folder(self.out), self.name)
+
+    def path(self, *names: str) -> str:
+        """A path in the job's folder."""
+        return join(self.folder, *names)
+
+
+def journal_folder(out: str) -> str:
+    """The sibling of OUT that holds all that is not a partition.
+
+    >>> journal_folder("/data/restored/")
+    '/data/restored.ottla'
+    """
+    if not has_siblings(out):
+        raise PublishError(f"{out} can not be written to as a whole: name a folder in it")
+    return f"{out.rstrip('/')}.ottla"
+
+
+def has_siblings(out: str) -> bool:
+    """Whether there is room beside OUT; what has the name of a bucket and more is another's.
+
+    >>> has_siblings("s3://backup"), has_siblings("s3://backup/logs"), has_siblings("/")
+    (False, True, False)
+    """
+    path = out.rstrip("/")
+    return "/" in path.partition("://")[2] if is_remote(out) else path != ""
+
+
+def job_name(inputs: Iterable[Entry], options: Mapping[str, object]) -> str:
+    """A hash of the input as it is now and of the options: the same job has the same name."""
+    snapshot = sorted((entry.path, entry.size, entry.modified_ns) for entry in inputs)
+    text = json.dumps([snapshot, sorted(options.items())], default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -1,0 +1,362 @@
+"""Staging, commit and publishing of new files: OUT is always the old or the new state.
+
+A broker refuses to start when a log directory holds a folder that is not a partition. So OUT holds
+partition directories and Kafka's own checkpoint files; all that a job needs lies in the sibling
+`OUT.ottla/JOB/`:
+
+    lock              held by the processes that work on the job, on a local disk
+    staging/          files under names that no other attempt uses
+    finished/K.json   partition K is staged: its files and its account
+    quarantine/       what a job left out
+    commit.json       every file and its place in OUT; to write it is the commit point
+    published.json    the same file, renamed when all are in place: the journal is closed
+
+A journal without `published.json` is open. Publishing is idempotent: whoever writes to OUT next
+finishes an open journal if it was committed and discards it if not. Who only reads leaves it alone.
+What a journal says is checked first (`journal`), and a quarantine is never deleted: it may be all
+that is left of what a salvage took out.
+"""
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, Final
+
+from ottla.errors import PublishError
+from ottla.publish.checked import FinishedPartition as FinishedPartition
+from ottla.publish.checked import StagedFile as StagedFile
+from ottla.publish.checked import (
+    check_folder,
+    check_ours,
+    encode_json,
+    is_bare,
+    is_target,
+    own_sizes,
+    parse_files,
+    parse_finished,
+    read_json,
+)
+from ottla.publish.job import Job as Job
+from ottla.publish.job import has_siblings as has_siblings
+from ottla.publish.job import job_name as job_name
+from ottla.publish.job import journal_folder as journal_folder
+from ottla.publish.locks import PUBLISHED, lock_output, locked
+from ottla.publish.locks import hold as hold
+from ottla.storage.files import (
+    create_file,
+    delete_file,
+    delete_tree,
+    exists,
+    is_remote,
+    join,
+    list_files,
+    list_names,
+    local_path,
+    move_below,
+    move_files,
+    write_file,
+)
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+
+_COMMIT: Final = "commit.json"
+_STAGING: Final = "staging"
+_FINISHED: Final = "finished"
+_QUARANTINE: Final = "quarantine"
+
+
+@contextmanager
+def run_job(out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Job]:
+    """Settle what other jobs left, then begin this one or go on where it was killed.
+
+    On a local disk the job is locked while the block runs, so that nobody takes it for a dead one.
+    """
+    job = Job(out, name, storage)
+    with locked(job) as mine:
+        if not mine:
+            raise PublishError(f"another process is running this job: {job.folder}")
+        with lock_output(out):
+            settle(out, storage, running=name)
+            if is_published(job):
+                _forget_if_taken_away(job)
+            elif is_committed(job):
+                publish(job)
+        yield job
+
+
+@contextmanager
+def scratch_job(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Job]:
+    """A job that publishes nothing: what it stages goes with it, and other jobs are left alone."""
+    job = Job(out, f"scratch-{uuid.uuid4().hex}", storage)
+    with locked(job):
+        try:
+            yield job
+        finally:
+            discard(job)
+    if not is_remote(out):
+        with suppress(OSError):  # other jobs are in there
+            os.rmdir(local_path(journal_folder(out)))
+
+
+def _forget_if_taken_away(job: Job) -> None:
+    """Let a job run again when what it published is no longer there."""
+    files = _read_files(job, PUBLISHED)
+    there = _published_sizes(job, files)
+    if any(file.target not in there for file in files):
+        delete_file(job.path(PUBLISHED), job.storage)
+
+
+def is_published(job: Job) -> bool:
+    """Whether the job was done before, and what it wrote is still there."""
+    _check(job)
+    return exists(job.path(PUBLISHED), job.storage)
+
+
+def is_committed(job: Job) -> bool:
+    """Whether it is decided what the job publishes; it may have done so."""
+    return is_published(job) or exists(job.path(_COMMIT), job.storage)
+
+
+def _check(job: Job) -> None:
+    """Refuse the journal of somebody else."""
+    if is_remote(job.out):
+        return
+    with suppress(FileNotFoundError):  # it has none yet
+        check_ours(local_path(journal_folder(job.out)))
+        check_folder(local_path(job.folder))
+
+
+def new_staged_name(target: str) -> str:
+    """A name under `staging` for one attempt at a file."""
+    return f"{uuid.uuid4().hex}-{os.path.basename(target)}"
+
+
+def staged_path(job: Job, staged: str) -> str:
+    """Where a task writes a staged file."""
+    if not is_bare(staged):
+        raise PublishError(f"{staged!r} is no name of a file in {job.path(_STAGING)}")
+    return job.path(_STAGING, staged)
+
+
+def mark_finished(job: Job, partition: str, finished: FinishedPartition) -> None:
+    """Say that a partition is staged whole, so that a second run need not do it again."""
+    content = {"files": [file._asdict() for file in finished.files], "account": finished.account}
+    write_file(job.path(_FINISHED, f"{partition}.json"), encode_json(content), job.storage)
+
+
+def finished_partitions(job: Job) -> dict[str, FinishedPartition]:
+    """The partitions that an earlier run of this job staged, whole."""
+    _check(job)
+    found = {}
+    for name in list_names(job.path(_FINISHED), job.storage):
+        partition, extension = os.path.splitext(name)
+        if extension == ".json":
+            path = job.path(_FINISHED, name)
+            found[partition] = parse_finished(read_json(path, job.storage), path)
+    return found
+
+
+def commit(job: Job, files: Sequence[StagedFile], account: Sequence[Mapping[str, Any]]) -> None:
+    """Decide what the job publishes, once; whoever comes later follows the first."""
+    _check_commit(job, files)
+    content = {"files": [file._asdict() for file in files], "account": list(account)}
+    create_file(job.path(_COMMIT), encode_json(content), job.storage)
+
+
+def _check_commit(job: Job, files: Sequence[StagedFile]) -> None:
+    targets = [file.target for file in files]
+    if len(set(targets)) != len(targets):
+        raise PublishError(f"two staged files for one place in {job.out}")
+    staged = staged_sizes(job)
+    there = _published_sizes(job, files)
+    for file in files:
+        if not is_target(file.target):  # or nobody would publish it
+            raise PublishError(f"{file.target!r} is no place in {job.out} where jobs publish")
+        if staged.get(file.staged) != file.size:
+            found = staged.get(file.staged, "nothing")
+            raise PublishError(f"{file.staged} has {file.size} bytes when staged, now {found}")
+        if file.target in there and not file.replaces:
+            raise PublishError(f"{join(job.out, file.target)} is in the way")
+
+
+def _published_sizes(job: Job, files: Iterable[StagedFile]) -> dict[str, int]:
+    """The sizes of the targets that are there; what else is in OUT costs nothing on a disk."""
+    if is_remote(job.out):  # a listing has a thousand sizes for the price of one
+        return _sizes(job.out, job.storage)
+    sizes = {}
+    for file in files:
+        with suppress(FileNotFoundError):
+            sizes[file.target] = os.lstat(local_path(join(job.out, file.target))).st_size
+    return sizes
+
+
+def committed_files(job: Job) -> list[StagedFile]:
+    """What a job that is not published yet decided to publish."""
+    _check(job)
+    return _read_files(job, _COMMIT)
+
+
+def staged_sizes(job: Job) -> dict[str, int]:
+    """The sizes of the files that were staged and not published yet."""
+    folder = job.path(_STAGING)
+    if is_remote(job.out) or not exists(folder):
+        return _sizes(folder, job.storage)
+    return own_sizes(local_path(folder))
+
+
+def _sizes(folder: str, storage: StorageOptions) -> dict[str, int]:
+    """The sizes of files by their name below `folder`."""
+    if not exists(folder, storage):
+        return {}
+    skip = len(_listed(folder).rstrip("/")) + 1
+    return {entry.path[skip:]: entry.size for entry in list_files(folder, storage)}
+
+
+def _listed(folder: str) -> str:
+    """A folder as the paths of its files begin: a file URI is listed as a path."""
+    return folder if is_remote(folder) else local_path(folder)
+
+
+def publish(job: Job) -> None:
+    """Bring OUT to the state that was committed; repeated as often as it takes."""
+    files = committed_files(job)
+    staged = staged_sizes(job)
+    _check_way(job, files, staged)
+    move_below(
+        job.out,
+        [(staged_path(job, file.staged), file.target) for file in files if file.staged in staged],
+        job.storage,
+    )
+    delete_tree(job.path(_STAGING), job.storage)
+    delete_tree(job.path(_FINISHED), job.storage)
+    move_files([(job.path(_COMMIT), job.path(PUBLISHED))], job.storage)
+
+
+def _check_way(job: Job, files: Sequence[StagedFile], staged: Mapping[str, int]) -> None:
+    """Refuse, before anything moves, what can not be published whole."""
+    there = _published_sizes(job, files)
+    for file in files:
+        target = join(job.out, file.target)
+        found = staged.get(file.staged, there.get(file.target))
+        if found is None:
+            raise PublishError(f"{file.target} is neither staged nor published in {job.out}")
+        if found != file.size:
+            raise PublishError(f"{target} was committed with {file.size} bytes, now it has {found}")
+        # A rename leaves one of both; a copy in an object store may have been killed before it
+        # deleted what it had copied.
+        is_copy = is_remote(job.out) and there.get(file.target) == file.size
+        if file.staged in staged and file.target in there and not (file.replaces or is_copy):
+            raise PublishError(f"{target} is in the way of what {job.folder} committed")
+    if not is_remote(job.out):
+        for folder in {os.path.dirname(file.target) for file in files}:
+            _refuse_links(local_path(job.out), folder)
+
+
+def _refuse_links(out: str, folder: str) -> None:
+    path = out
+    for name in filter(None, folder.split("/")):
+        path = os.path.join(path, name)
+        if os.path.islink(path):
+            raise PublishError(f"{path} is a link: files are published inside of {out} only")
+
+
+def discard(job: Job) -> None:
+    """Forget a job that was not committed."""
+    if exists(job.path(_COMMIT), job.storage):
+        raise PublishError(f"{job.folder} was committed: publish it")
+    forget(job)
+
+
+def forget(job: Job) -> None:
+    """Delete all of a journal but its quarantine."""
+    _check(job)
+    if not exists(job.path(_QUARANTINE), job.storage):
+        delete_tree(job.folder, job.storage)
+        return
+    for name in list_names(job.folder, job.storage):
+        if name in (_STAGING, _FINISHED):
+            delete_tree(job.path(name), job.storage)
+        elif name != _QUARANTINE:
+            delete_file(job.path(name), job.storage)
+
+
+def settle(out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, running: str = "") -> None:
+    """Finish every open journal that was committed and discard the others, but for `running`.
+
+    A local job whose process lives is left alone. An object store has no locks: there, one job at a
+    time may write to OUT, and a second makes the first fail when it commits.
+    """
+    for name in open_journals(out, storage):
+        job = Job(out, name, storage)
+        if name == running:
+            continue
+        with locked(job) as mine:
+            if not mine:
+                continue
+            if exists(job.path(_COMMIT), storage):
+                publish(job)
+            else:
+                forget(job)
+
+
+def publish_committed(
+    out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, guarded: tuple[str, ...] = ()
+) -> None:
+    """Finish every open journal that was committed; the others may still be gone on with.
+
+    Whoever holds the lock of OUT says which jobs publish only under it: how their names begin.
+    """
+    for name in waiting_journals(out, storage):
+        job = Job(out, name, storage)
+        with nullcontext(True) if name.startswith(guarded) else locked(job) as mine:
+            if mine:
+                publish(job)
+
+
+def open_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
+    """The jobs that are not settled; OUT may be mounted when there is none."""
+    journals = _journals(out, storage).items()
+    return sorted(
+        name for name, inside in journals if PUBLISHED not in inside and inside - {_QUARANTINE}
+    )
+
+
+def waiting_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
+    """The jobs that are committed and not published; whose they are is not looked at."""
+    journals = _journals(out, storage).items()
+    return sorted(
+        name for name, inside in journals if _COMMIT in inside and PUBLISHED not in inside
+    )
+
+
+def committed_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
+    """The jobs that are published, or will be."""
+    journals = _journals(out, storage).items()
+    found = sorted(name for name, inside in journals if inside & {PUBLISHED, _COMMIT})
+    for name in found:
+        _check(Job(out, name, storage))
+    return found
+
+
+def _journals(out: str, storage: StorageOptions) -> dict[str, set[str]]:
+    """What lies directly in the folder of each job, by its name; a link is no folder of a job."""
+    folder = journal_folder(out)
+    names: dict[str, set[str]] = {}
+    if is_remote(out):
+        for path in _sizes(folder, storage):
+            name, separator, inside = path.partition("/")
+            if separator:
+                names.setdefault(name, set()).add(inside.partition("/")[0])
+        return names
+    if os.path.isdir(local_path(folder)) and not os.path.islink(local_path(folder)):
+        with os.scandir(local_path(folder)) as entries:
+            folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for entry in folders:
+            with suppress(FileNotFoundError):  # discarded since
+                names[entry.name] = set(os.listdir(entry.path))
+    return names
+
+
+def _read_files(job: Job, name: str) -> list[StagedFile]:
+    path = job.path(name)
+    return parse_files(read_json(path, job.storage), path)

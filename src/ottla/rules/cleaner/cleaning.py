@@ -1,0 +1,175 @@
+"""A round of cleaning on bytes: windows of a log in, the bytes that stay out.
+
+The decisions are those of `ottla.rules.cleaner.compaction`; here they are applied.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ottla.batch.attributes import codec_ids
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.batch.encode import Encoded
+from ottla.batch.memory import allocate_from_pool
+from ottla.batch.new_batch import CURRENT_MAGIC
+from ottla.batch.rebuild import Remains, rebuild, rebuild_empty
+from ottla.batch.records import (
+    Decoded,
+    Reused,
+    decode_groups,
+    decode_whole,
+    unpack_bits,
+)
+from ottla.errors import CorruptLogError
+from ottla.format.attributes import Codec
+from ottla.format.layout import BATCH_OVERHEAD
+from ottla.kernels.cleaner.compaction import assemble
+from ottla.kernels.producers.state import Markers
+from ottla.kernels.records import gather
+from ottla.kernels.records.append import mark_other_magic
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.region import PADDING, Bytes, Region, padded
+from ottla.rules.cleaner.compaction import Cleaner, Judged, KeyOffsets, Outcome, learn
+from ottla.rules.producers.transactions import Entries
+
+_ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS | gather.CONTROL
+
+
+class Cleaned(NamedTuple):
+    """What stays of a window, and how it was judged."""
+
+    written: Bytes
+    judged: Judged
+
+    @property
+    def data(self) -> bytes:
+        """What stays, as bytes."""
+        return self.written.tobytes()
+
+
+def make_decoder(
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, *, check_crcs: bool = False
+) -> Decoder:
+    """A decoder that gives what cleaning needs; Kafka's cleaner checks no CRCs."""
+    return Decoder(_ALL, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, allocate=Reused())
+
+
+def decode_window(
+    decoder: Decoder, region: Region, batches: Batches
+) -> Iterator[tuple[slice, Decoded]]:
+    """The records of a window, by groups of its batches.
+
+    A broken batch raises, because dropping it would lose data.
+    """
+    for group in decode_groups(decoder, region, batches):
+        if decoder.broken:
+            raise CorruptLogError(decoder.broken[0].violation)
+        yield group
+
+
+def learn_window(
+    offsets: KeyOffsets,
+    decoder: Decoder,
+    region: Region,
+    batches: Batches,
+    aborted: Entries,
+    first_dirty_offset: int,
+) -> None:
+    """The first pass: take the keys of a window into the map."""
+    for span, (records, rows) in decode_window(decoder, region, batches):
+        has_key = unpack_bits(records.key_valid, records.offset.size)
+        group = take_batches(batches, span)
+        learn(offsets, group, rows, records, has_key, aborted, first_dirty_offset)
+
+
+def clean_window(
+    cleaner: Cleaner,
+    decoder: Decoder,
+    region: Region,
+    batches: Batches,
+    markers: Markers,
+    *,
+    keeps_legacy_tombstones: bool = True,
+) -> Cleaned:
+    """The second pass: judge a window and write what stays of it."""
+    cleaned: list[Cleaned] = []
+    for span, (records, rows) in decode_window(decoder, region, batches):
+        group, its_markers = take_batches(batches, span), Markers(*(each[span] for each in markers))
+        judged = cleaner.judge(
+            group, its_markers, rows, records, keeps_legacy_tombstones=keeps_legacy_tombstones
+        )
+        _rebuild_mixed(region, group, judged, decoder.max_batch_bytes)
+        cleaned.append(Cleaned(_write(region, group, records, rows, judged), judged))
+    return cleaned[0] if len(cleaned) == 1 else _join(cleaned)
+
+
+def _join(cleaned: Sequence[Cleaned]) -> Cleaned:
+    """Groups as one window."""
+    outcome, horizon, keep, kept, without_key, tombstones = zip(
+        *(each.judged for each in cleaned), strict=True
+    )
+    judged = Judged(
+        np.concatenate(outcome),
+        np.concatenate(horizon),
+        np.concatenate(keep),
+        np.concatenate(kept),
+        sum(without_key),
+        sum(tombstones),
+    )
+    return Cleaned(np.concatenate([each.written for each in cleaned]), judged)
+
+
+def _rebuild_mixed(region: Region, batches: Batches, judged: Judged, max_batch_bytes: int) -> None:
+    """Wrappers around messages of another magic are written anew, in their own (KAFKA-4298)."""
+    is_wrapper = (batches.magic < CURRENT_MAGIC) & (codec_ids(batches) != Codec.NONE)
+    rows = np.flatnonzero(is_wrapper & (judged.outcome == Outcome.COPIED)).tolist()
+    if not rows:
+        return
+    decoder = Decoder(gather.CONTROL, check_crcs=False, max_batch_bytes=max_batch_bytes)
+    for row in rows:
+        alone = take_batches(batches, slice(row, row + 1))
+        decode_whole(decoder, region, alone)
+        differs = np.zeros(int(judged.kept[row]), dtype=np.uint8)
+        mark_other_magic(decoder.arena.data, alone, decoder.payloads, differs)
+        if differs.any():
+            judged.outcome[row] = Outcome.REBUILT
+
+
+def _write(
+    region: Region, batches: Batches, records: RecordBuffers, rows: Int64s, judged: Judged
+) -> Bytes:
+    """The batches that stay, in order; all that are rebuilt are rebuilt at once."""
+    outcome = judged.outcome
+    rebuilt = _rebuild(batches, records, rows, judged)
+    emptied = [
+        rebuild_empty(batches, row) for row in np.flatnonzero(outcome == Outcome.EMPTIED).tolist()
+    ]
+    if not emptied and not (outcome == Outcome.COPIED).any():
+        return rebuilt.data
+    made = np.concatenate([rebuilt.data, padded(b"".join(emptied))])
+    starts = batches.position - region.position
+    sizes = np.where(outcome == Outcome.DROPPED, 0, batches.size)
+    starts[outcome == Outcome.REBUILT] = rebuilt.batches.position
+    sizes[outcome == Outcome.REBUILT] = rebuilt.batches.size
+    places = rebuilt.data.size + BATCH_OVERHEAD * np.arange(len(emptied))
+    starts[outcome == Outcome.EMPTIED] = places
+    sizes[outcome == Outcome.EMPTIED] = BATCH_OVERHEAD
+    total = int(sizes.sum())
+    out = allocate_from_pool(total + PADDING)
+    from_made = (outcome == Outcome.REBUILT) | (outcome == Outcome.EMPTIED)
+    assemble(region.data, made, from_made, starts, sizes, out)
+    return out[:total]
+
+
+def _rebuild(batches: Batches, records: RecordBuffers, rows: Int64s, judged: Judged) -> Encoded:
+    rebuilt = judged.outcome == Outcome.REBUILT
+    keep = judged.keep if rebuilt.all() else judged.keep & np.repeat(rebuilt, rows)
+    remains = Remains(
+        take_batches(batches, rebuilt),
+        records,
+        np.flatnonzero(keep),
+        np.concatenate([[0], np.cumsum(judged.kept[rebuilt])]),
+        judged.delete_horizon[rebuilt],
+    )
+    return rebuild(remains)

@@ -1,0 +1,1 @@
+"""What a broker knows of producers, and what follows from their transactions."""

@@ -1,0 +1,447 @@
+"""List, open, read ranges of and publish files on a local path or a URI; nothing here knows Kafka.
+
+Local files are read with pread: a mapping of a file that a broker truncates kills the process.
+Everything with a scheme goes to `object_store`.
+"""
+
+import errno
+import io
+import mmap
+import os
+import posixpath
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, Self
+
+import numpy as np
+from pyarrow import fs
+
+from ottla.errors import OptionError
+from ottla.region import Bytes
+from ottla.storage.object_store import (
+    DEFAULT_OPTIONS,
+    SCHEMES,
+    StorageOptions,
+    connect,
+    put,
+    put_if_absent,
+)
+
+Path = str | os.PathLike[str]
+
+_READ_LIMIT: Final = 1 << 30  # one pread returns at most 2^31 - 4096 bytes
+_WRITE_BACK_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file as it was when it was listed."""
+
+    path: str
+    size: int
+    modified_ns: int
+
+
+class _Source(Protocol):
+    """Where the bytes of an open file come from."""
+
+    def read(self, target: Bytes, position: int) -> int: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An open file of a known size. Reads move no cursor, so threads may share it."""
+
+    path: str
+    size: int
+    source: _Source
+
+    def read_into(self, buffer: Bytes, position: int, size: int) -> int:
+        """Put `size` bytes from `position` into `buffer`; fewer only where the file ends."""
+        wanted = max(0, min(size, self.size - position))
+        done = 0
+        while done < wanted:
+            target = buffer[done : min(wanted, done + _READ_LIMIT)]
+            count = self.source.read(target, position + done)
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def read(self) -> bytes:
+        """The whole of a small file."""
+        buffer = np.empty(self.size, dtype=np.uint8)
+        return buffer[: self.read_into(buffer, 0, self.size)].tobytes()
+
+    def map(self) -> Bytes | None:
+        """A local file as an array, nothing of it read yet; for files that nobody truncates."""
+        if not isinstance(self.source, _Local) or self.size == 0:
+            return None
+        mapped = mmap.mmap(self.source.descriptor, self.size, prot=mmap.PROT_READ)
+        return np.frombuffer(mapped, dtype=np.uint8)
+
+    def close(self) -> None:
+        """Give the descriptor or connection back."""
+        self.source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Local:
+    descriptor: int
+
+    def read(self, target: Bytes, position: int) -> int:
+        return os.preadv(self.descriptor, [target.data], position)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    stream: Any
+    path: str
+    still_there: Callable[[], bool]
+
+    def read(self, target: Bytes, position: int) -> int:
+        try:
+            data = self.stream.read_at(target.size, position)
+        except OSError as error:
+            if self.still_there():
+                raise
+            raise _vanished(self.path) from error
+        target[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+        return len(data)
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+def _vanished(path: str) -> FileNotFoundError:
+    return FileNotFoundError(f"{path} vanished between listing and reading: its owner deleted it")
+
+
+def is_remote(path: Path) -> bool:
+    """Whether a path is a URI of an object store.
+
+    >>> is_remote("s3a://bucket/logs"), is_remote("/var/kafka"), is_remote("file:///var/kafka")
+    (True, False, False)
+    """
+    scheme, separator, _ = os.fspath(path).partition("://")
+    if not separator or scheme == "file":
+        return False
+    if scheme not in SCHEMES:
+        known = ", ".join(sorted(SCHEMES))
+        raise OptionError(f"no storage for {scheme}://; known are local paths, {known}")
+    return True
+
+
+def local_path(path: Path) -> str:
+    """The path of a local file, which may be written as a file URI."""
+    return os.fspath(path).removeprefix("file://")
+
+
+def join(path: Path, *names: str) -> str:
+    """Names below a path or URI.
+
+    >>> join("s3://bucket/", "orders-0", "0.log"), join("/", "tmp")
+    ('s3://bucket/orders-0/0.log', '/tmp')
+    """
+    return posixpath.join(os.fspath(path).rstrip("/") or "/", *names)
+
+
+def open_file(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) -> File:
+    """Open for reading; an `Entry` is read as it was listed, up to the size it had then."""
+    if not isinstance(source, Entry):
+        return _open(os.fspath(source), options)
+    try:
+        file = _open(source.path, options)
+    except FileNotFoundError as error:
+        raise _vanished(source.path) from error
+    return replace(file, size=min(file.size, source.size))
+
+
+def _open(path: str, options: StorageOptions) -> File:
+    return _open_remote(path, options) if is_remote(path) else _open_local(path)
+
+
+def _open_local(path: str) -> File:
+    descriptor = os.open(local_path(path), os.O_RDONLY | os.O_CLOEXEC)
+    return File(path, os.fstat(descriptor).st_size, _Local(descriptor))
+
+
+def _open_remote(path: str, options: StorageOptions) -> File:
+    system, key = connect(path, options)
+    stream = system.open_input_file(key)
+    return File(path, stream.size(), _Remote(stream, path, lambda: exists(path, options)))
+
+
+def read_bytes(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) -> bytes:
+    """The whole of a small file."""
+    with open_file(source, options) as file:
+        return file.read()
+
+
+def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
+    """Whether there is a file or directory."""
+    if not is_remote(path):
+        return os.path.exists(local_path(path))
+    system, key = connect(os.fspath(path), options)
+    return bool(system.get_file_info(key).type != fs.FileType.NotFound)
+
+
+def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
+    """The names of what lies directly in a directory or below a prefix; none if it is not there."""
+    if not exists(path, options):
+        return []
+    if not is_remote(path):
+        return sorted(os.listdir(local_path(path)))
+    system, key = connect(os.fspath(path), options)
+    return sorted(item.base_name for item in system.get_file_info(fs.FileSelector(key)))
+
+
+def list_files(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[Entry]:
+    """Every file below a directory or prefix in order of name, or the file itself."""
+    found = _list_remote(os.fspath(path), options) if is_remote(path) else _list_local(path)
+    return sorted(found, key=lambda entry: entry.path)
+
+
+def _list_local(path: Path) -> Iterator[Entry]:
+    root = local_path(path)
+    if not os.path.isdir(root):
+        yield _entry(root)
+        return
+    seen = set()
+    for folder, below, names in os.walk(root, onerror=_unlisted, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # a link led back: what lies below is listed already
+            below.clear()
+            continue
+        seen.add(real)
+        for name in names:
+            try:
+                yield _entry(os.path.join(folder, name))
+            except FileNotFoundError:
+                continue  # deleted by a live broker since its directory was read
+
+
+def _unlisted(error: OSError) -> None:
+    """Pass over a directory that a live broker has deleted, but not one that cannot be read."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _entry(path: str) -> Entry:
+    status = os.stat(path)
+    return Entry(path, status.st_size, status.st_mtime_ns)
+
+
+def _list_remote(uri: str, options: StorageOptions) -> Iterator[Entry]:
+    system, key = connect(uri, options)
+    root = uri.rstrip("/")
+    info = system.get_file_info(key)
+    if info.type == fs.FileType.NotFound:
+        raise FileNotFoundError(f"no such object or prefix: {uri}")
+    if info.type == fs.FileType.File:
+        yield Entry(root, info.size, info.mtime_ns or 0)
+        return
+    for item in system.get_file_info(fs.FileSelector(key, recursive=True)):
+        if item.type == fs.FileType.File:
+            yield Entry(root + item.path.removeprefix(key), item.size, item.mtime_ns or 0)
+
+
+def write_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Write a file whole or not at all, replacing what is there."""
+    if is_remote(path):
+        put(os.fspath(path), data, options)
+        return
+    target = local_path(path)
+    os.replace(_write_beside(target, data), target)
+    sync_directory(os.path.dirname(target))
+
+
+def create_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
+    """Write a file whole unless there is one, and say whether this call wrote it."""
+    if is_remote(path):
+        return put_if_absent(os.fspath(path), data, options)
+    target = local_path(path)
+    written = _write_beside(target, data)
+    try:
+        os.link(written, target)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(written)
+    sync_directory(os.path.dirname(target))
+    return True
+
+
+def _write_beside(target: str, data: bytes) -> str:
+    """Put bytes durably under a name of their own in the directory of `target`."""
+    folder = os.path.dirname(target) or "."
+    make_folders(folder)
+    descriptor, written = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(descriptor)
+    os.chmod(written, 0o644)  # mkstemp makes it private, and a broker may run as another user
+    return written
+
+
+def make_folders(path: str) -> None:
+    """Make a local folder and what is missing above it; others may not write to any, by no umask.
+
+    What lies in a folder that others write to is not believed when it is met again.
+    """
+    if os.path.isdir(path):
+        return
+    if os.path.dirname(path):
+        make_folders(os.path.dirname(path))
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o755)
+
+
+def sync_directory(path: str) -> None:
+    """Make names that were added to or taken from a local directory durable."""
+    descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Any]:
+    """Stream a new file out; it is durable when the block ends."""
+    if is_remote(path):
+        system, key = connect(os.fspath(path), options)
+        with system.open_output_stream(key) as stream:
+            yield stream
+        return
+    target = local_path(path)
+    folder = os.path.dirname(target) or "."
+    make_folders(folder)
+    with io.BufferedWriter(_Output(target, "wb")) as stream:
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+    sync_directory(folder)
+
+
+class _Output(io.FileIO):
+    """A file whose pages go to the disk while more are written: the sync at its end has less left.
+
+    To Linux the advice that pages are not needed is also a request to write them.
+    """
+
+    waiting = 0
+
+    def write(self, data: Any) -> int:
+        count = super().write(data)
+        self.waiting += count
+        if self.waiting >= _WRITE_BACK_BYTES and sys.platform == "linux":
+            size, self.waiting = self.waiting, 0
+            with suppress(OSError):  # it was only advice, and the bytes are written
+                os.posix_fadvise(self.fileno(), self.tell() - size, size, os.POSIX_FADV_DONTNEED)
+        return count
+
+
+def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Rename, replacing targets: each atomic locally, a copy and a delete on an object store."""
+    folders = set()
+    for source, target in moves:
+        if is_remote(source):
+            system, key = connect(source, options)
+            system.move(key, connect(target, options)[1])
+            continue
+        folder = os.path.dirname(local_path(target)) or "."
+        os.makedirs(folder, exist_ok=True)
+        os.replace(local_path(source), local_path(target))
+        folders |= {folder, os.path.dirname(folder)}
+    for folder in folders:
+        sync_directory(folder)
+
+
+def move_below(
+    root: Path, moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAULT_OPTIONS
+) -> None:
+    """As `move_files`, to names below a folder; on a local disk no link in it is followed."""
+    if is_remote(root):
+        move_files([(source, join(root, name)) for source, name in moves], options)
+        return
+    os.makedirs(local_path(root), exist_ok=True)
+    by_folder: dict[str, list[tuple[str, str]]] = {}
+    for source, name in moves:
+        by_folder.setdefault(posixpath.dirname(name), []).append((source, name))
+    for folder, files in by_folder.items():
+        with _open_below(local_path(root), folder.split("/") if folder else []) as descriptor:
+            for source, name in files:
+                target = posixpath.basename(name)
+                os.replace(local_path(source), target, dst_dir_fd=descriptor)
+            os.fsync(descriptor)
+
+
+@contextmanager
+def _open_below(root: str, names: Sequence[str]) -> Iterator[int]:
+    """A folder below another, made if need be: who may write there can not lead us elsewhere."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for name in names:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=descriptor)
+                os.fsync(descriptor)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+            inner = os.open(name, flags, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def set_modified(path: Path, modified_ms: int) -> None:
+    """Say when a file was modified last; an object store knows only when it was written."""
+    if not is_remote(path):
+        os.utime(local_path(path), ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+
+def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Delete a file; one that is gone is no error, so that a clean-up can be repeated."""
+    if is_remote(path):
+        system, key = connect(os.fspath(path), options)
+        if exists(path, options):
+            system.delete_file(key)
+        return
+    try:
+        os.unlink(local_path(path))
+    except FileNotFoundError:
+        return
+
+
+def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
+    """Delete a directory with everything in it, if it is there."""
+    if not exists(path, options):
+        return
+    if is_remote(path):
+        system, key = connect(os.fspath(path), options)
+        system.delete_dir(key)
+        return
+    while os.path.exists(local_path(path)):
+        try:
+            shutil.rmtree(local_path(path))
+        except OSError as error:
+            # A task that nobody waits for any more may still put files there.
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+                raise
