@@ -17,6 +17,7 @@ from ottla.catalog.selection import Selection
 from ottla.cli import main as ottla_main
 from ottla.cli import verify as cli_verify
 from ottla.format.attributes import Codec
+from ottla.jobs import output
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.convert import plan_convert
@@ -69,9 +70,9 @@ def die(*_: object, **__: object) -> None:
 def arrange_death(moment: str) -> None:
     """Replace the driver's step at which it shall die."""
     if moment == "before":
-        run.commit = die
+        output.commit = die
     elif moment == "after":
-        run.publish = die
+        output.publish = die
     elif moment == "during":
         move = publish.move_below
 
