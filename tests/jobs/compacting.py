@@ -1,6 +1,7 @@
-"""Compaction in this process: by the job's own steps, and by the rules of a single cleaner."""
+"""Compaction in this process, by the job's own steps; and what a naive cleaner leaves of a log."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.plain import publish_plainly
-from ottla.catalog.logs import Log
-from ottla.jobs.compact.learn import Found, learn_task, merge_bucket, write_survivors
-from ottla.jobs.compact.plan import Compaction, plan_first_pass, plan_second_pass
+from ottla.jobs.compact.explain import explain
+from ottla.jobs.compact.learn import (
+    Learnt,
+    learn_task,
+    merge_bucket,
+    read_learnt,
+    write_survivors,
+)
+from ottla.jobs.compact.plan import Compaction, plan_first_pass, plan_second_pass, plan_surveys
 from ottla.jobs.compact.survey import Surveyed, survey_log
-from ottla.publish.journal import Job, run_job
+from ottla.publish.journal import Job, run_job, scratch_job
 from ottla.rules.cleaner.cleaning import clean_window, learn_window, make_decoder
 from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Round, last_records
 from ottla.rules.producers.transactions import Transactions
@@ -26,38 +33,50 @@ def compact_plainly(plan: Compaction) -> list[dict[str, Any]]:
     """The tasks of a compaction one after another; `plan` says what time it is."""
     assert plan.now is not None
     with run_job(plan.out, plan.name) as job:
-        surveyed = [survey(plan, log) for log in plan.logs]
-        first = plan_first_pass(plan, surveyed, SECRET)
-        by_bucket = defaultdict(list)
-        for task in first.tasks:
-            limit, storage = plan.options.max_batch_bytes, plan.selection.storage
-            for batch in learn_task(task, first.numbers, BUCKETS, storage, limit):
-                collect(by_bucket, batch, "bucket")
-        by_part = defaultdict(list)
-        for rows in by_bucket.values():
-            for batch in merge_bucket(rows, first.logs):
-                collect(by_part, batch, "part")
-        found = dict(found_in(job, rows) for rows in by_part.values())
+        surveyed = survey_plainly(plan)
+        found, uncleanable = learn_plainly(plan, job, surveyed)
+        for error in uncleanable.values():
+            raise error
         return publish_plainly(job, plan_second_pass(plan, job, surveyed, found, plan.now))
 
 
-def survey(plan: Compaction, log: Log) -> Surveyed:
+def explain_plainly(
+    plan: Compaction, surveyed: Sequence[Surveyed] | None = None
+) -> list[dict[str, Any]]:
+    """The same that only counts, of all logs or of those that were surveyed."""
     assert plan.now is not None
-    assert log.name is not None
-    checkpoint = plan.checkpoints.get(log.name)
-    return survey_log(log, checkpoint, plan.now, plan.options, plan.selection.storage)
+    surveyed = survey_plainly(plan) if surveyed is None else surveyed
+    with scratch_job(plan.out) as job:
+        learnt = learn_plainly(plan, job, surveyed)
+        second = plan_second_pass(plan, job, surveyed, learnt.found, plan.now)
+        counted = {key: second.stage(job, part) for key, part in second.parts.items()}
+        return explain(surveyed, counted, learnt)
+
+
+def survey_plainly(plan: Compaction) -> list[Surveyed]:
+    assert plan.now is not None
+    return [survey_log(part) for part in plan_surveys(plan, plan.now)]
+
+
+def learn_plainly(plan: Compaction, job: Job, surveyed: Sequence[Surveyed]) -> Learnt:
+    first = plan_first_pass(plan, surveyed, SECRET)
+    by_bucket = defaultdict(list)
+    for task in first.tasks:
+        limit, storage = plan.options.max_batch_bytes, plan.selection.storage
+        for batch in learn_task(task, first.numbers, BUCKETS, storage, limit):
+            collect(by_bucket, batch, "bucket")
+    by_part = defaultdict(list)
+    for rows in by_bucket.values():
+        for batch in merge_bucket(rows, first.logs):
+            collect(by_part, batch, "part")
+    found = [batch for rows in by_part.values() for batch in write_survivors(job, rows)]
+    return read_learnt(row for batch in found for row in batch.to_pylist())
 
 
 def collect(rows: dict[int, list[pa.RecordBatch]], batch: pa.RecordBatch, column: str) -> None:
     """What a shuffle does."""
     for row, number in enumerate(batch.column(column).to_pylist()):
         rows[number].append(batch.slice(row, 1))
-
-
-def found_in(job: Job, rows: list[pa.RecordBatch]) -> tuple[int, Found]:
-    (batch,) = write_survivors(job, rows)
-    (row,) = batch.to_pylist()
-    return row["part"], Found(row["file"], row["keys"])
 
 
 def clean_alone(folder: Path, bound: int, now: int, retention: int, dirty: int = 0) -> bytes:

@@ -200,13 +200,13 @@ def test_compaction_leaves_the_newest_record_of_each_key(tmp_path: Path) -> None
         its = records[base : base + 50]
         write_log(tmp_path / "users-0", b"".join(batch([row]) for row in its), base=base)
     [row] = of(report(tmp_path), "compaction")
-    assert (row["distinctKeys"], row["tombstones"], row["unkeyed"]) == (7, 4, 0)
+    assert (row["distinctKeys"], row["tombstones"], row["unkeyedRecords"]) == (7, 0, 0)
     # The newest of each key are the last seven, all of the same size, and each its own batch.
     assert row["remainingBytes"] == sum(len(batch([record])) for record in records[-7:])
-    # Nothing was ever cleaned, and the last segment is the one that a broker writes to.
+    # Nothing was ever cleaned, and the last segment is included: nothing stands in the way.
     assert row["dirtyRatio"] == 1.0
-    assert row["chosen"] is True
-    assert [each["cause"] for each in row["obstacles"]] == ["active segment"]
+    assert row["wouldClean"] is True
+    assert row["obstacles"] == []
 
 
 def test_a_log_goes_as_far_as_its_empty_last_segment_says(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_log_goes_as_far_as_its_empty_last_segment_says(tmp_path: Path) -> Non
 def test_records_without_a_key_stand_in_the_way_of_compaction(tmp_path: Path) -> None:
     write_log(tmp_path / "clicks-0", batch([Record(n, START, None, b"x") for n in range(3)]))
     [row] = of(report(tmp_path), "compaction")
-    assert (row["unkeyed"], row["remainingBytes"]) == (3, None)
+    assert (row["unkeyedRecords"], row["remainingBytes"]) == (3, None)
     assert "records without a key" in [each["cause"] for each in row["obstacles"]]
 
 

@@ -101,7 +101,7 @@ def _duration(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compact or explain; a broken batch stops both."""
+    """Compact or explain; a broken batch stops the one, and is what the other says of its log."""
     plan = plan_compaction(
         selection_of(arguments),
         arguments.out,
@@ -113,10 +113,9 @@ def run(arguments: argparse.Namespace) -> int:
         from ottla.spark.compact import compact, explain_compaction
 
         if arguments.explain:
-            print_explanation(
-                explain_compaction(spark, plan, quiet=arguments.quiet), arguments.format
-            )
-            return 0
+            rows = explain_compaction(spark, plan, quiet=arguments.quiet)
+            print_explanation(rows, arguments.format)
+            return int(any(row["stoppedBy"] for row in rows))
         rows = compact(spark, plan, quiet=arguments.quiet)
     if not arguments.quiet:
         print_account(rows, arguments.format)

@@ -4,7 +4,9 @@ import argparse
 import os
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from ottla.cli.job import add_run, add_selection, selection_of, session, size
@@ -79,16 +81,26 @@ def run(arguments: argparse.Namespace) -> int:
         compaction="compaction" not in arguments.without,
     )
     selection = selection_of(arguments)
-    with session("report", arguments.master) as spark:
+    with session("report", arguments.master) as spark, _scratch(arguments.out) as scratch:
         from ottla.spark.report import SparkRunner
 
         now = time.time_ns() // 1_000_000 if arguments.now is None else arguments.now
-        runner = SparkRunner(spark, arguments.quiet)
+        runner = SparkRunner(spark, scratch, arguments.quiet)
         rows = build_report(runner, selection, options, all_settings(), now)
     if arguments.out:
         _write(arguments.out, render_page(rows))
     print_report(rows, arguments.format, arguments.out, quiet=arguments.quiet)
     return int(rows[0]["errors"] > 0)
+
+
+@contextmanager
+def _scratch(out: str | None) -> Iterator[str]:
+    """Where tasks leave files for each other: beside the page, else where this machine does."""
+    if out is not None:
+        yield out
+        return
+    with TemporaryDirectory(prefix="ottla-") as folder:
+        yield os.path.join(folder, "report")
 
 
 def _write(out: str, page: str) -> None:

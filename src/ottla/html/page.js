@@ -161,7 +161,7 @@ function drawSummary(home, rows) {
     const rebatched = its.filter((row) => row.kind === "rebatch").sort((a, b) => a.bytes - b.bytes)[0];
     const parts = compaction.filter((row) => row.topic === best.topic);
     // A partition that no cleaner gets through stays as it is.
-    const compactedBytes = parts.some((row) => row.remainingBytes !== null) ? parts.reduce((sum, row) => sum + (row.remainingBytes ?? row.bytes), 0) : null;
+    const compactedBytes = parts.some((row) => row.remainingBytes !== null) ? parts.reduce((sum, row) => sum + (row.remainingBytes === null ? row.bytes : row.remainingBytes + row.otherBytes), 0) : null;
     return { ...best, setting: `${settingText(best)}, ${powerText(best.batchBytes)}`, rebatchedBytes: rebatched ? rebatched.bytes : null, compactedBytes };
   });
   home.append(card("The most that each topic can save", makeTable("savings", [
@@ -219,15 +219,16 @@ function drawSettings(home, rows) {
 function drawCompaction() {
   const home = section("compaction");
   home.append(make("h2", {}, "Compaction"), commandLine(REPORT.commands.compaction));
-  home.append(make("p", {}, "What a cleaner would make of each partition. What remains was found by running a whole round, the active segment included, up to the first open transaction."));
+  home.append(make("p", {}, "What a cleaner would make of each partition. What remains was found by running a whole round, the active segment included, which a broker leaves alone, up to the first open transaction."));
   home.append(card("", makeTable("cleaning", [
     { name: "partition", title: "Partition", value: (row) => `${row.topic}-${row.partition}` },
     { name: "bytes", title: "Size", text: bytesText },
-    { name: "remainingBytes", title: "Would remain", text: bytesText },
+    { name: "cleanedBytes", title: "Cleaned", text: bytesText },
+    { name: "remainingBytes", title: "Of that remains", text: bytesText },
     { name: "dirtyRatio", title: "Dirty", text: shareText },
     { name: "distinctKeys", title: "Distinct keys", text: countText },
-    { name: "tombstones", title: "Tombstones", text: countText },
-    { name: "unkeyed", title: "Without key", text: countText },
+    { name: "tombstones", title: "Tombstones that stay", text: countText },
+    { name: "unkeyedRecords", title: "Without key", text: countText },
     { name: "obstacles", title: "What stands in the way", wide: true, node: (row) => row.obstacles.length ? make("ul", { class: "plain" }, ...row.obstacles.map((each) => make("li", {}, `${each.cause}: ${each.detail}`))) : NONE },
   ], byType("compaction").sort((a, b) => b.bytes - a.bytes))));
 }

@@ -1,7 +1,6 @@
 """Compaction on Spark: a survey of logs, two shuffles that find what stays, then the writing."""
 
 import os
-import pickle
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -12,36 +11,36 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ottla.catalog.logs import Log
 from ottla.catalog.slices import Task
+from ottla.jobs.compact.explain import explain
 from ottla.jobs.compact.learn import (
     ENTRY_SCHEMA,
     FOUND_SCHEMA,
     SURVIVOR_SCHEMA,
-    Found,
+    Learnt,
     choose_bucket_count,
     failure,
     learn_task,
     merge_bucket,
+    read_learnt,
     write_survivors,
 )
 from ottla.jobs.compact.plan import (
     Compaction,
     FirstPass,
-    explain,
     plan_first_pass,
     plan_second_pass,
+    plan_surveys,
     read_found,
     settle_now,
     write_found,
 )
-from ottla.jobs.compact.survey import Surveyed, survey_log
+from ottla.jobs.compact.survey import SURVEYED_SCHEMA, Surveyed, read_surveyed, survey_task
 from ottla.publish.account import Row, read_account
 from ottla.publish.journal import Job, is_published, run_job, scratch_job
 from ottla.spark.progress import show_progress
 from ottla.spark.run import FINAL_ERRORS, map_tasks, stage, stage_and_publish
 
-_SURVEY_SCHEMA: Final = pa.schema([pa.field("surveyed", pa.binary(), nullable=False)])
 _BYTES_PER_WRITER: Final = 256 << 20
 
 
@@ -54,7 +53,9 @@ def compact(spark: SparkSession, plan: Compaction, *, quiet: bool = False) -> li
         surveyed = _survey(spark, plan, now, quiet)
         found = read_found(job)
         if found is None:
-            found = _find_survivors(spark, plan, job, surveyed, quiet)
+            found, uncleanable = _learn(spark, plan, job, surveyed, quiet)
+            if uncleanable:
+                raise uncleanable[min(uncleanable)]
             write_found(job, found)
         second = plan_second_pass(plan, job, surveyed, found, now)
         return stage_and_publish(spark, job, second, quiet=quiet)
@@ -62,13 +63,25 @@ def compact(spark: SparkSession, plan: Compaction, *, quiet: bool = False) -> li
 
 def explain_compaction(spark: SparkSession, plan: Compaction, *, quiet: bool = False) -> list[Row]:
     """For each log what would stay and what stands in the way; OUT and other jobs stay as is."""
+    now = plan.now if plan.now is not None else _clock()
+    surveyed = _survey(spark, plan, now, quiet)
+    return explain_surveyed(spark, plan, surveyed, now, quiet=quiet)
+
+
+def explain_surveyed(
+    spark: SparkSession,
+    plan: Compaction,
+    surveyed: Sequence[Surveyed],
+    now: int,
+    *,
+    quiet: bool = False,
+) -> list[Row]:
+    """The same of logs whose headers are known."""
     with scratch_job(plan.out, plan.selection.storage) as job:
-        now = plan.now if plan.now is not None else _clock()
-        surveyed = _survey(spark, plan, now, quiet)
-        found = _find_survivors(spark, plan, job, surveyed, quiet)
-        second = plan_second_pass(plan, job, surveyed, found, now)
+        learnt = _learn(spark, plan, job, surveyed, quiet)
+        second = plan_second_pass(plan, job, surveyed, learnt.found, now)
         counted = stage(spark, job, second.parts, second.stage, title=second.title, quiet=quiet)
-        return explain(surveyed, counted, found)
+        return explain(surveyed, counted, learnt)
 
 
 def _clock() -> int:
@@ -76,34 +89,24 @@ def _clock() -> int:
 
 
 def _survey(spark: SparkSession, plan: Compaction, now: int, quiet: bool) -> list[Surveyed]:
-    checkpoints, options, storage = plan.checkpoints, plan.options, plan.selection.storage
-
-    def work(log: Log) -> Iterator[pa.RecordBatch]:
-        checkpoint = None if log.name is None else checkpoints.get(log.name)
-        data = [pickle.dumps(survey_log(log, checkpoint, now, options, storage))]
-        yield pa.RecordBatch.from_arrays([pa.array(data, pa.binary())], schema=_SURVEY_SCHEMA)
-
-    sizes = [sum(segment.log.size for segment in log.partition.segments) for log in plan.logs]
-    with show_progress(spark, "survey", sizes, quiet=quiet):
-        rows = map_tasks(spark, plan.logs, work, _SURVEY_SCHEMA).collect()
-    return [pickle.loads(row["surveyed"]) for row in rows]  # noqa: S301  from a task of this job
+    parts = plan_surveys(plan, now)
+    with show_progress(spark, "survey", [part.size for part in parts], quiet=quiet):
+        rows = map_tasks(spark, parts, survey_task, SURVEYED_SCHEMA).collect()
+    return read_surveyed(row.asDict() for row in rows)
 
 
-def _find_survivors(
+def _learn(
     spark: SparkSession, plan: Compaction, job: Job, surveyed: Sequence[Surveyed], quiet: bool
-) -> dict[int, Found]:
+) -> Learnt:
     """The file of offsets that stay for each part that has any."""
     secret = np.frombuffer(os.urandom(16), dtype=np.uint64).copy()
     first = plan_first_pass(plan, surveyed, secret)
     if not first.tasks:
-        return {}
+        return Learnt({}, {})
     sizes = [sum(part.size for part in task) for task in first.tasks]
     with show_progress(spark, "keys", sizes, quiet=quiet):
         rows = _shuffle(spark, plan, job, first).collect()
-    for row in rows:
-        if row["error"] is not None:
-            raise pickle.loads(row["error"])  # noqa: S301  from a task of this job
-    return {row["part"]: Found(row["file"], row["keys"]) for row in rows}
+    return read_learnt(row.asDict() for row in rows)
 
 
 def _shuffle(spark: SparkSession, plan: Compaction, job: Job, first: FirstPass) -> DataFrame:
@@ -116,7 +119,7 @@ def _shuffle(spark: SparkSession, plan: Compaction, job: Job, first: FirstPass) 
         try:
             yield from learn_task(task, numbers, buckets, storage, limit)
         except FINAL_ERRORS as error:
-            yield failure(ENTRY_SCHEMA, pickle.dumps(error))
+            yield failure(ENTRY_SCHEMA, error)
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return merge_bucket(batches, logs)

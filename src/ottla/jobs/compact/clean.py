@@ -30,7 +30,7 @@ from ottla.log.write.side_files import SideFiles, stage_segment
 from ottla.publish.account import Row, account_row
 from ottla.publish.journal import FinishedPartition, Job, StagedFile, staged_path
 from ottla.region import Region
-from ottla.rules.cleaner.cleaning import clean_window, decode_window, make_decoder
+from ottla.rules.cleaner.cleaning import UNCLEANABLE, clean_window, decode_window, make_decoder
 from ottla.rules.cleaner.compaction import Cleaner, InTransaction, Outcome, Round
 from ottla.rules.cleaner.survivors import Survivors, unpack_offsets
 from ottla.rules.producers.transactions import read_markers
@@ -203,16 +203,20 @@ def write_part(job: Job, part: CompactPart) -> FinishedPartition:
 
 
 def count_part(job: Job, part: CompactPart) -> FinishedPartition:
-    """Count what would stay of a part, and write nothing."""
+    """Count what would stay of a part, and write nothing; or say what stops a cleaner in it."""
     row: Row = dict.fromkeys(
         ("readRecords", "keptRecords", "unkeyed", "tombstones", "keptBytes"), 0
     )
-    for remains in clean_windows(job, part):
-        row["readRecords"] += remains.read_records
-        row["keptRecords"] += remains.written_records
-        row["unkeyed"] += remains.without_key
-        row["tombstones"] += remains.tombstones
-        row["keptBytes"] += int(remains.batches.size.sum())
+    row["stoppedBy"] = None
+    try:
+        for remains in clean_windows(job, part):
+            row["readRecords"] += remains.read_records
+            row["keptRecords"] += remains.written_records
+            row["unkeyed"] += remains.without_key
+            row["tombstones"] += remains.tombstones
+            row["keptBytes"] += int(remains.batches.size.sum())
+    except UNCLEANABLE as error:
+        row["stoppedBy"] = str(error)
     return FinishedPartition([], row)
 
 

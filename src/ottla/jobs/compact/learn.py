@@ -2,9 +2,11 @@
 
 Tasks read slices and give entries of keys by bucket; a bucket has all entries of its keys and gives
 the offsets that stay, by part; those of a part are written to one file. What travels are blobs of
-many entries each: nothing is done for each record outside of kernels.
+many entries each: nothing is done for each record outside of kernels. A log that can not be cleaned
+stops no other: what is wrong with it travels in a row of its own.
 """
 
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -16,13 +18,13 @@ import pyarrow as pa
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused
 from ottla.catalog.slices import Slice, Task
-from ottla.errors import OptionError
+from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.rewrite.plan import sound_windows
 from ottla.kernels.records import gather
 from ottla.kernels.tables import Int64s, take_batches
 from ottla.log.files.transaction_index import read_transaction_index
 from ottla.publish.journal import Job, new_staged_name, staged_path
-from ottla.rules.cleaner.cleaning import decode_window
+from ottla.rules.cleaner.cleaning import UNCLEANABLE, decode_window
 from ottla.rules.cleaner.survivors import (
     KeyEntries,
     Learning,
@@ -89,6 +91,13 @@ class Found:
     keys: int
 
 
+class Learnt(NamedTuple):
+    """What the first pass found, by part; `uncleanable` is by the first part of a log."""
+
+    found: dict[int, Found]
+    uncleanable: dict[int, Exception]
+
+
 def choose_bucket_count(size: int) -> int:
     """
     >>> choose_bucket_count(0), choose_bucket_count(1 << 32), choose_bucket_count(1 << 50)
@@ -105,19 +114,33 @@ def learn_task(
     max_batch_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
     """The entries of slices; `logs` are known by the name of their partition."""
-    decoder = Decoder(gather.KEYS, max_batch_bytes=max_batch_bytes, allocate=Reused())
+    decoder = _key_decoder(max_batch_bytes)
     for part in task:
         number, log = logs[str(part.name)]
-        held: list[KeyEntries] = []
-        size = 0
-        for entries in _slice_entries(part, log, decoder, storage):
-            held.append(entries)
-            size += _ENTRY_BYTES * entries.hashes.size + entries.key_bytes.size
-            if size >= _FLUSH_BYTES:
-                yield _entry_rows(concat_entries(held), number, bucket_count)
-                held, size = [], 0
-        if held:
-            yield _entry_rows(concat_entries(held), number, bucket_count)
+        try:
+            for entries in _flushes(_slice_entries(part, log, decoder, storage)):
+                yield _entry_rows(entries, number, bucket_count)
+        except UNCLEANABLE as error:
+            yield failure(ENTRY_SCHEMA, error, log=number)
+            decoder = _key_decoder(max_batch_bytes)  # the other stopped in the middle of a window
+
+
+def _key_decoder(max_batch_bytes: int) -> Decoder:
+    return Decoder(gather.KEYS, max_batch_bytes=max_batch_bytes, allocate=Reused())
+
+
+def _flushes(windows: Iterable[KeyEntries]) -> Iterator[KeyEntries]:
+    """The entries of windows, many at once."""
+    held: list[KeyEntries] = []
+    size = 0
+    for entries in windows:
+        held.append(entries)
+        size += _ENTRY_BYTES * entries.hashes.size + entries.key_bytes.size
+        if size >= _FLUSH_BYTES:
+            yield concat_entries(held)
+            held, size = [], 0
+    if held:
+        yield concat_entries(held)
 
 
 def _slice_entries(
@@ -158,16 +181,15 @@ def _spans(data: npt.NDArray[Any], bounds: Int64s) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), bounds.size - 1, buffers)
 
 
-def failure(schema: pa.Schema, error: bytes) -> pa.RecordBatch:
+def failure(schema: pa.Schema, error: Exception, **known: int) -> pa.RecordBatch:
     """A row that only says why a task failed, to be handed on to the driver."""
+    return _failure(schema, pickle.dumps(error), **known)
+
+
+def _failure(schema: pa.Schema, error: bytes, **known: int) -> pa.RecordBatch:
     empty = {pa.int32(): 0, pa.int64(): 0, pa.binary(): b"", pa.string(): ""}
-    row = {field.name: empty[field.type] for field in schema} | {"error": error}
+    row = {field.name: empty[field.type] for field in schema} | known | {"error": error}
     return pa.RecordBatch.from_pylist([row], schema=schema)
-
-
-def _first_error(batch: pa.RecordBatch) -> bytes | None:
-    errors = batch.column("error").drop_null()
-    return errors[0].as_py() if len(errors) else None
 
 
 def merge_bucket(
@@ -176,13 +198,12 @@ def merge_bucket(
     """What stays of the keys of a bucket, from all its entries in any order."""
     tables: dict[int, NewestKeys] = {}
     for batch in batches:
-        error = _first_error(batch)
-        if error is not None:
-            yield failure(SURVIVOR_SCHEMA, error)
-            return
-        numbers = batch.column("log").to_pylist()
+        numbers, errors = batch.column("log").to_pylist(), batch.column("error").to_pylist()
         blobs = [batch.column(name) for name in ("hashes", "offsets", "sizes", "keys")]
-        for row, number in enumerate(numbers):
+        for row, (number, error) in enumerate(zip(numbers, errors, strict=True)):
+            if error is not None:
+                yield _failure(SURVIVOR_SCHEMA, error, part=logs[number].first_part)
+                continue
             entries = read_entries(*(blob[row].as_buffer() for blob in blobs))
             tables.setdefault(number, NewestKeys()).put(entries)
     for number, table in tables.items():
@@ -217,11 +238,10 @@ def write_survivors(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     blobs: dict[int, list[bytes]] = {}
     keys: dict[int, int] = {}
     for batch in batches:
-        error = _first_error(batch)
-        if error is not None:
-            yield failure(FOUND_SCHEMA, error)
-            return
-        for part, count, offsets, _ in zip(*(each.to_pylist() for each in batch), strict=True):
+        for part, count, offsets, error in zip(*(each.to_pylist() for each in batch), strict=True):
+            if error is not None:
+                yield _failure(FOUND_SCHEMA, error, part=part)
+                continue
             blobs.setdefault(part, []).append(offsets)
             keys[part] = keys.get(part, 0) + count
     for part, its_blobs in blobs.items():
@@ -231,3 +251,26 @@ def write_survivors(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
         yield pa.RecordBatch.from_pylist(
             [{"part": part, "keys": keys[part], "file": name, "error": None}], schema=FOUND_SCHEMA
         )
+
+
+def read_learnt(rows: Iterable[Mapping[str, Any]]) -> Learnt:
+    """What the tasks of a job found; what is wrong with more than one log is raised."""
+    learnt = Learnt({}, {})
+    for row in rows:
+        part = row["part"]
+        if row["error"] is None:
+            learnt.found[part] = Found(row["file"], row["keys"])
+            continue
+        error = pickle.loads(row["error"])  # noqa: S301  from a task of this job
+        if not isinstance(error, UNCLEANABLE):
+            raise error
+        known = learnt.uncleanable.setdefault(part, error)
+        learnt.uncleanable[part] = min(known, error, key=_place)
+    return learnt
+
+
+def _place(error: Exception) -> tuple[str, int]:
+    """Where a log is broken: tasks may find several places, in any order."""
+    if isinstance(error, CorruptLogError):
+        return error.violation.file, error.violation.position
+    return "", 0

@@ -1,12 +1,13 @@
 """Compact logs as Kafka's cleaner does: which tasks there are, in what order, and what they write.
 
-First headers are surveyed, a task for each log (`compact_survey`); then the offsets that stay are
-found (`compact_learn`); then segments are written anew (`compact_clean`). `ottla.spark.compact`
-runs them; what is decided about a batch or a record is in `ottla.rules`.
+First headers are surveyed, a task for each log (`survey`); then the offsets that stay are found
+(`learn`); then segments are written anew, or what would stay of them is counted (`clean`,
+`explain`). `ottla.spark.compact` runs them; what is decided about a batch or a record is in
+`ottla.rules`.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +28,7 @@ from ottla.jobs.compact.clean import (
 from ottla.jobs.compact.learn import Found, LearnLog
 from ottla.jobs.compact.survey import (
     CompactOptions,
+    LogToSurvey,
     Surveyed,
     read_cleaner_checkpoints,
     write_facts,
@@ -34,11 +36,9 @@ from ottla.jobs.compact.survey import (
 from ottla.jobs.output import OutputJob, nothing_to_close
 from ottla.kernels.cleaner.compaction import Words
 from ottla.log.files.checkpoints import TopicPartition
-from ottla.log.files.partition import Segment
+from ottla.log.files.partition import Segment, read_log_directories
 from ottla.options.read import ReadOptions
-from ottla.publish.account import Row
 from ottla.publish.journal import FinishedPartition, Job, job_name, staged_path
-from ottla.rules.cleaner.cleanable import CleaningCounts, Obstacle, explain_counts
 from ottla.rules.cleaner.compaction import Round
 from ottla.rules.cleaner.survivors import Learning
 from ottla.storage.files import Entry, create_file, exists, read_bytes, write_file
@@ -97,16 +97,37 @@ def plan_compaction(
     explains: bool = False,
 ) -> Compaction:
     """Compact what is chosen into OUT."""
-    logs = tuple(log for log in choose_logs(selection) if log.partition.segments)
+    logs = [log for log in choose_logs(selection) if log.partition.segments]
     if not logs:
         raise OptionError(f"{', '.join(selection.paths)}: no partition here has a segment")
+    checkpoints = _checkpoints(selection, logs)
+    return Compaction(selection, out, options, now, tuple(logs), checkpoints, explains)
+
+
+def plan_explanation(
+    selection: Selection, logs: Sequence[Log], scratch: str, options: CompactOptions, now: int
+) -> Compaction:
+    """Explain logs that are known; tasks leave files beside `scratch` while they run."""
+    cleaned = tuple(log for log in logs if log.partition.segments)
+    checkpoints = _checkpoints(selection, cleaned)
+    return Compaction(selection, scratch, options, now, cleaned, checkpoints, explains=True)
+
+
+def _checkpoints(selection: Selection, logs: Iterable[Log]) -> dict[TopicPartition, int]:
     chosen = {log.name for log in logs}
-    checkpoints = {
-        name: offset
-        for name, offset in read_cleaner_checkpoints(selection).items()
-        if name in chosen
-    }
-    return Compaction(selection, out, options, now, logs, checkpoints, explains)
+    directories = read_log_directories(selection.paths, selection.storage)
+    found = read_cleaner_checkpoints(directories, selection.storage)
+    return {name: offset for name, offset in found.items() if name in chosen}
+
+
+def plan_surveys(plan: Compaction, now: int) -> list[LogToSurvey]:
+    """A task for each log."""
+    parts = []
+    for log in plan.logs:
+        assert log.name is not None
+        checkpoint = plan.checkpoints.get(log.name)
+        parts.append(LogToSurvey(log, checkpoint, now, plan.options, plan.selection.storage))
+    return parts
 
 
 def settle_now(job: Job, plan: Compaction, clock: int) -> int:
@@ -286,59 +307,3 @@ def _closing(
         replace(each.extent, base_offset=min(bases)),
         f"{each.directory}.facts",
     )
-
-
-def explain(
-    surveyed: Sequence[Surveyed],
-    counted: Mapping[str, FinishedPartition],
-    found: Mapping[int, Found],
-) -> list[Row]:
-    """For each log what would stay of it, and what keeps the rest from being cleaned."""
-    rows, number = [], 0
-    for each in surveyed:
-        keys = [f"{each.directory}.{group.segments[0].base_offset:020d}" for group in each.groups]
-        numbers = range(number, number + len(keys))
-        number += len(keys)
-        distinct = sum(found[at].keys for at in numbers if at in found)
-        rows.append(_explain_log(each, [counted[key].account for key in keys], distinct))
-    return rows
-
-
-def _explain_log(each: Surveyed, counts: Sequence[Row], distinct: int) -> Row:
-    def total(name: str) -> int:
-        return sum(count[name] for count in counts)
-
-    found = each.cleanable
-    size = sum(segment.log.size for group in each.groups for segment in group.segments)
-    judged = CleaningCounts(
-        total("readRecords"),
-        total("keptRecords"),
-        distinct,
-        total("unkeyed"),
-        total("tombstones"),
-        size,
-        total("keptBytes"),
-    )
-    assert each.log.name is not None
-    return {
-        "topic": each.log.name.topic,
-        "partition": each.log.name.partition,
-        "wouldClean": found.is_chosen,
-        "dirtyRatio": round(found.dirty_ratio, 3),
-        "firstDirtyOffset": found.first_dirty_offset,
-        "firstUncleanableOffset": found.first_uncleanable_offset,
-        "logEndOffset": each.log_end,
-        "cleanedBytes": judged.read_size,
-        "remainingBytes": judged.kept_size,
-        "otherBytes": sum(segment.log.size for segment in each.rest),
-        "readRecords": judged.read_records,
-        "remainingRecords": judged.kept_records,
-        "distinctKeys": judged.distinct_keys,
-        "unkeyedRecords": judged.without_key,
-        "tombstones": judged.tombstones,
-        "obstacles": [_plain(one) for one in (*found.obstacles, *explain_counts(judged))],
-    }
-
-
-def _plain(obstacle: Obstacle) -> dict[str, Any]:
-    return {"cause": obstacle.cause, "bytes": obstacle.size, "detail": obstacle.detail}

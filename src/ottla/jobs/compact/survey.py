@@ -1,28 +1,30 @@
 """What must be known of a log before it is cleaned, from its batch headers alone.
 
 Which part a cleaner would take, which segments become one, and what a round knows of transactions
-where each of them begins: with that, segments can be cleaned in any order.
+where each of them begins: with that, segments can be cleaned in any order. One task walks one log.
 """
 
 import io
+import logging
 import os
-from collections.abc import Iterator, Sequence
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.catalog.logs import Log
-from ottla.catalog.selection import Selection
-from ottla.errors import OptionError
+from ottla.errors import CorruptLogError, OptionError
 from ottla.format.names import CLEANER_CHECKPOINT, Kind
 from ottla.format.sentinels import NO_TIMESTAMP
 from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.producers.state import Markers
 from ottla.kernels.tables import Batches
 from ottla.log.files.checkpoints import EpochStart, TopicPartition, read_offset_checkpoint
-from ottla.log.files.partition import LogDirectory, Segment, read_log_directories
+from ottla.log.files.partition import LogDirectory, Segment
 from ottla.log.files.producer_snapshot import write_producer_snapshot
 from ottla.log.write.extent import Extent, find_extent, join_lineage
 from ottla.log.write.side_files import follow_epochs
@@ -42,11 +44,14 @@ from ottla.rules.cleaner.compaction import (
 )
 from ottla.rules.producers.producer import DEFAULT_EXPIRATION_MS, remove_expired
 from ottla.rules.producers.snapshots import to_snapshot
-from ottla.rules.producers.transactions import Entries, Transactions
+from ottla.rules.producers.transactions import Entries, Open, Transactions
 from ottla.storage.files import open_file, read_bytes
 from ottla.storage.object_store import StorageOptions
 
 ALL_THAT_IS_DIRTY: Final = CleanerConfig(min_cleanable_dirty_ratio=0.0)
+SURVEYED_SCHEMA: Final = pa.schema([pa.field("surveyed", pa.binary(), nullable=False)])
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,7 @@ class Surveyed(NamedTuple):
     """A log and what a cleaner would do with it; `rest` are the segments that it would not touch.
 
     `legacy_horizon` is when segments must have been written whose tombstones stay, where these are
-    of an old format.
+    of an old format. `open` are the transactions that no marker ended.
     """
 
     log: Log
@@ -101,6 +106,8 @@ class Surveyed(NamedTuple):
     rest: tuple[Segment, ...]
     facts: Facts
     extent: Extent
+    last_stable_offset: int
+    open: Open
     legacy_horizon: int
 
     @property
@@ -116,7 +123,7 @@ class Surveyed(NamedTuple):
         return self.cleanable.first_uncleanable_offset
 
 
-class Headers(NamedTuple):
+class _Headers(NamedTuple):
     """What the batch headers of a log say, segment by segment where that matters."""
 
     transactions: Transactions
@@ -124,74 +131,106 @@ class Headers(NamedTuple):
     epochs: list[EpochStart]
 
 
-def read_cleaner_checkpoints(selection: Selection) -> dict[TopicPartition, int]:
-    """How far each log was cleaned, as far as log directories say."""
+@dataclass(frozen=True, slots=True)
+class LogToSurvey:
+    """A log with at least one segment; `checkpoint` says how far it was cleaned."""
+
+    log: Log
+    checkpoint: int | None
+    now: int
+    options: CompactOptions
+    storage: StorageOptions
+
+    @property
+    def size(self) -> int:
+        return sum(segment.log.size for segment in self.log.partition.segments)
+
+
+def survey_task(part: LogToSurvey) -> Iterator[pa.RecordBatch]:
+    """A row with what is known of the log."""
+    data = [pickle.dumps(survey_log(part))]
+    yield pa.RecordBatch.from_arrays([pa.array(data, pa.binary())], schema=SURVEYED_SCHEMA)
+
+
+def read_surveyed(rows: Iterable[Mapping[str, Any]]) -> list[Surveyed]:
+    """What the tasks of a job gave."""
+    return [pickle.loads(row["surveyed"]) for row in rows]  # noqa: S301  from a task of this job
+
+
+def read_cleaner_checkpoints(
+    directories: Iterable[LogDirectory], storage: StorageOptions
+) -> dict[TopicPartition, int]:
+    """How far each log was cleaned, as far as log directories say.
+
+    Where the file is broken everything is dirty (LogCleanerManager.allCleanerCheckpoints).
+    """
     found: dict[TopicPartition, int] = {}
-    for directory in read_log_directories(selection.paths, selection.storage):
-        found |= read_cleaner_checkpoint(directory, selection.storage)
+    for directory in directories:
+        entry = directory.files.get(CLEANER_CHECKPOINT)
+        if entry is None:
+            continue
+        try:
+            found |= read_offset_checkpoint(read_bytes(entry, storage), entry.path)
+        except CorruptLogError as error:
+            _LOGGER.warning("%s; nothing beside it counts as cleaned", error)
     return found
 
 
-def read_cleaner_checkpoint(
-    directory: LogDirectory, storage: StorageOptions
-) -> dict[TopicPartition, int]:
-    """How far the logs of one directory were cleaned; nothing if it does not say."""
-    entry = directory.files.get(CLEANER_CHECKPOINT)
-    return {} if entry is None else read_offset_checkpoint(read_bytes(entry, storage), entry.path)
-
-
-def survey_log(
-    log: Log, checkpoint: int | None, now: int, options: CompactOptions, storage: StorageOptions
-) -> Surveyed:
-    """Walk the headers of a log with at least one segment, twice where it has transactions."""
-    seen = walk_headers(log, storage)
-    cleanable = judge_headers(log, seen, checkpoint, now, options)
-    segments = log.partition.segments
+def survey_log(part: LogToSurvey) -> Surveyed:
+    """Walk the headers of a log, twice where it has transactions."""
+    seen = _walk_headers(part.log, part.storage)
+    cleanable = _find_cleanable(part, seen)
+    segments = part.log.partition.segments
     bound = cleanable.first_uncleanable_offset if cleanable.cleanable_size else 0
     cleaned = tuple(segment for segment in segments if segment.base_offset < bound)
-    aborted = seen.transactions.aborted()
-    groups, retained = _groups(cleaned, bound, seen.transactions, options, storage)
-    state = seen.transactions.state
+    groups, retained = _groups(cleaned, bound, seen.transactions, part.options, part.storage)
+    clean = [each for each in segments if each.base_offset < cleanable.first_dirty_offset]
+    horizon = _modified(clean[-1]) - part.options.config.delete_retention_ms if clean else 0
+    end = seen.transactions.end_offset
+    extent = find_extent(part.log.partition, part.log.log_start, end, part.storage)
+    return Surveyed(
+        part.log,
+        cleanable,
+        groups,
+        tuple(segments[len(cleaned) :]),
+        _facts(part, seen, bound, retained),
+        replace(extent, epochs=join_lineage(extent.epochs, seen.epochs)),
+        seen.transactions.last_stable_offset(),
+        seen.transactions.open(),
+        horizon,
+    )
+
+
+def _facts(part: LogToSurvey, seen: _Headers, bound: int, retained: Entries) -> Facts:
+    aborted, state = seen.transactions.aborted(), seen.transactions.state
     later = aborted[aborted["last_offset"] >= bound]
-    facts = Facts(
+    active = remove_expired(state, part.now, part.options.producer_id_expiration_ms)
+    return Facts(
         aborted,
         np.concatenate([retained[retained["last_offset"] < bound], later]),
-        last_records(remove_expired(state, now, options.producer_id_expiration_ms)),
+        last_records(active),
         write_producer_snapshot(to_snapshot(state)),
     )
-    clean = [each for each in segments if each.base_offset < cleanable.first_dirty_offset]
-    horizon = _modified(clean[-1]) - options.config.delete_retention_ms if clean else 0
-    rest = tuple(segments[len(cleaned) :])
-    extent = find_extent(log.partition, log.log_start, _log_end(log, seen), storage)
-    extent = replace(extent, epochs=join_lineage(extent.epochs, seen.epochs))
-    return Surveyed(log, cleanable, groups, rest, facts, extent, horizon)
 
 
-def judge_headers(
-    log: Log, seen: Headers, checkpoint: int | None, now: int, options: CompactOptions
-) -> Cleanable:
+def _find_cleanable(part: LogToSurvey, seen: _Headers) -> Cleanable:
     """Which part of a log a cleaner would take, and what keeps it from the rest."""
     return find_cleanable(
         seen.sizes,
-        checkpoint=checkpoint,
-        log_start=log.earliest,
-        log_end=_log_end(log, seen),
+        checkpoint=part.checkpoint,
+        log_start=part.log.earliest,
+        log_end=seen.transactions.end_offset,
         last_stable_offset=seen.transactions.last_stable_offset(),
-        now=now,
-        config=options.config,
-        include_active=options.includes_active,
+        now=part.now,
+        config=part.options.config,
+        include_active=part.options.includes_active,
     )
 
 
-def _log_end(log: Log, seen: Headers) -> int:
-    """An empty last segment says how far the log went, though no batch does."""
-    return max(seen.transactions.end_offset, log.partition.segments[-1].base_offset)
-
-
-def walk_headers(log: Log, storage: StorageOptions) -> Headers:
+def _walk_headers(log: Log, storage: StorageOptions) -> _Headers:
     """Walk the headers of a log once."""
     segments = log.partition.segments
-    seen = Headers(Transactions(end_offset=segments[0].base_offset if segments else 0), [], [])
+    seen = _Headers(Transactions(end_offset=segments[0].base_offset), [], [])
     for segment in segments:
         first = largest = NO_TIMESTAMP
         for batches, markers in _headers(segment, storage):
@@ -204,6 +243,9 @@ def walk_headers(log: Log, storage: StorageOptions) -> Headers:
         if largest == NO_TIMESTAMP:  # LogSegment.largestTimestamp
             largest = _modified(segment)
         seen.sizes.append(SegmentSize(segment.base_offset, segment.log.size, first, largest))
+    # An empty last segment says how far the log went, though no batch does.
+    end = max(seen.transactions.end_offset, segments[-1].base_offset)
+    seen.transactions.end_offset = end
     return seen
 
 

@@ -15,10 +15,13 @@ from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
+from ottla.jobs.compact.explain import explain_uncounted, plain_obstacle
+from ottla.jobs.compact.survey import Surveyed
 from ottla.jobs.report.survey import BUCKET_MS, Survey, add_up, bin_floor
 from ottla.jobs.report.what_if import BATCH_SIZES, CONFIDENCE, Estimate, Plan, Setting
 from ottla.log.files.partition import Partition
 from ottla.rules.cleaner.cleanable import explain_unkeyed
+from ottla.rules.producers.transactions import is_hanging
 from ottla.version import VERSION
 
 Row = dict[str, Any]
@@ -27,6 +30,7 @@ DEFAULT_PRICE: Final = 0.02
 _BUCKETS: Final = 120  # of a timeline, at most
 _PRODUCERS: Final = 10
 _GB: Final = 1_000_000_000
+_MAX_TIMEOUT_MS: Final = 900_000  # transaction.max.timeout.ms of a broker
 _MEASURES: Final = {
     "batchBytes": "batch_sizes",
     "batchRecords": "batch_counts",
@@ -314,41 +318,31 @@ def _convert_command(topic: str, setting: Setting, selection: Selection) -> str 
     return shlex.join(words)
 
 
-def cleaning_rows(log: Log, survey: Survey, found: Row) -> Iterator[Row]:
-    """What compaction would do with a partition, then its open transactions."""
-    assert log.name is not None
-    names = {"topic": log.name.topic, "partition": log.name.partition}
-    decided = found["lastStableOffset"] >= found["endOffset"]
-    obstacles = [
-        each
-        for each in found.get("obstacles", ())
-        if not (decided and each["cause"] == "open transactions")
-    ]
+def compaction_row(surveyed: Surveyed, explained: Row | None, survey: Survey) -> Row:
+    """What `ottla compact --explain` says of a log; without that, what headers and survey say."""
+    if explained is not None:
+        return {"type": "compaction", **explained}
+    row = {"type": "compaction", **explain_uncounted(surveyed)}
     unkeyed = survey.records - survey.keyed
     if unkeyed:
-        obstacles.append(explain_unkeyed(unkeyed)._asdict())
-    if found.get("stoppedBy"):
-        detail = found["stoppedBy"]
-        obstacles.append({"cause": "the cleaner stops", "size": survey.size, "detail": detail})
-    if found.get("keysFull"):
-        detail = "more keys than the report holds in memory: records behind them were kept"
-        obstacles.append({"cause": "number of keys", "size": 0, "detail": detail})
-    yield {
-        "type": "compaction",
-        **names,
-        "bytes": survey.size,
-        "records": survey.records,
-        "unkeyed": unkeyed,
-        "tombstones": survey.tombstones,
-        "distinctKeys": found.get("distinctKeys"),
-        "dirtyRatio": found.get("dirtyRatio"),
-        "cleanableBytes": found.get("cleanableBytes"),
-        "chosen": found.get("chosen"),
-        "remainingBytes": found.get("remainingBytes"),
-        "lastStableOffset": found["lastStableOffset"],
-        "endOffset": found["endOffset"],
-        "obstacles": obstacles,
-    }
-    for each in found["open"]:
-        held = found["endOffset"] - each["firstOffset"]
-        yield {"type": "openTransaction", **names, **each, "heldBack": held}
+        row["obstacles"].append(plain_obstacle(explain_unkeyed(unkeyed)))
+    return row | {"unkeyedRecords": unkeyed}
+
+
+def open_transaction_rows(surveyed: Surveyed, now: int) -> Iterator[Row]:
+    """The transactions of a log that no marker ended."""
+    name, found = surveyed.log.name, surveyed.open
+    assert name is not None
+    hanging = is_hanging(found, now, _MAX_TIMEOUT_MS)
+    for row, first_offset in enumerate(found.first_offset.tolist()):
+        yield {
+            "type": "openTransaction",
+            "topic": name.topic,
+            "partition": name.partition,
+            "producerId": int(found.producer_id[row]),
+            "producerEpoch": int(found.producer_epoch[row]),
+            "firstOffset": first_offset,
+            "lastTimestamp": int(found.last_timestamp[row]),
+            "hanging": bool(hanging[row]),
+            "heldBack": surveyed.log_end - first_offset,
+        }

@@ -1,19 +1,29 @@
-"""The report: survey, verify, cleaning and what-if, one after another; what runs them is given."""
+"""The report: survey, verify, cleaning and what-if, one after another; what runs them is given.
 
-import json
+What cleaning would leave is counted by the tasks of `ottla compact --explain`. Logs without any key
+are not counted: nobody means to compact their topics.
+"""
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection, choose_logs, choose_partitions
-from ottla.jobs.compact.cleanability import CLEANABILITY_SCHEMA, judge_cleaning, plan_cleaning
+from ottla.jobs.compact.plan import Compaction, plan_explanation, plan_surveys
+from ottla.jobs.compact.survey import (
+    SURVEYED_SCHEMA,
+    CompactOptions,
+    Surveyed,
+    read_surveyed,
+    survey_task,
+)
 from ottla.jobs.report.rows import (
     ReportOptions,
     Row,
-    cleaning_rows,
+    compaction_row,
     head_row,
+    open_transaction_rows,
     overhead_rows,
     topic_rows,
     what_if_row,
@@ -29,7 +39,13 @@ from ottla.jobs.report.survey import (
 from ottla.jobs.report.what_if import MEASURED_SCHEMA, Setting, Source, plan_what_if, try_unit
 from ottla.jobs.verify.findings import collect_findings
 from ottla.jobs.verify.plan import VerifyOptions
-from ottla.log.files.partition import Partition, read_log_directories
+from ottla.log.files.checkpoints import TopicPartition
+from ottla.log.files.partition import Partition
+from ottla.log.files.transaction_index import write_transaction_index
+from ottla.rules.cleaner.cleanable import CleanerConfig
+
+# As in the command that the report names.
+_CLEANING: Final = CompactOptions(config=CleanerConfig(), includes_active=True)
 
 
 class Sized(Protocol):
@@ -40,7 +56,10 @@ class Sized(Protocol):
 
 
 class Runner(Protocol):
-    """Runs tasks, on Spark or wherever."""
+    """Runs tasks, on Spark or wherever; these may leave files beside `scratch` while they run."""
+
+    @property
+    def scratch(self) -> str: ...
 
     def map(
         self,
@@ -53,6 +72,9 @@ class Runner(Protocol):
 
     def verify(self, partitions: Sequence[Partition], options: VerifyOptions) -> Iterable[Row]:
         """The violations of partitions."""
+
+    def explain(self, plan: Compaction, surveyed: Sequence[Surveyed], now: int) -> Sequence[Row]:
+        """What a cleaner would leave of each log."""
 
 
 def build_report(
@@ -67,14 +89,20 @@ def build_report(
     parts = plan_survey(logs, options.split_bytes, selection.storage)
     surveyed = runner.map("survey", parts, survey_part, SURVEY_SCHEMA)
     surveys = read_surveys(surveyed, len(logs))
-    wholes = [add_up(segments.values()) for segments in surveys]
+    wholes = {
+        log.name: add_up(segments.values()) for log, segments in zip(logs, surveys, strict=True)
+    }
     rows = list(topic_rows(logs, surveys))
     rows += _findings(runner, selection, options)
-    judged = _judge(runner, logs, wholes, selection, options, now)
-    for number, log in enumerate(logs):
-        rows += cleaning_rows(log, wholes[number], judged[number])
+    cleaning = plan_explanation(selection, logs, runner.scratch, _CLEANING, now)
+    known = _survey_headers(runner, cleaning, now)
+    counted = [each for each in known if options.compaction and wholes[each.log.name].keyed]
+    explained = _explain(runner, cleaning, counted, now)
+    for each in known:
+        rows.append(compaction_row(each, explained.get(each.log.name), wholes[each.log.name]))
+        rows += open_transaction_rows(each, now)
     if options.what_if:
-        sources = _sources(logs, wholes, judged)
+        sources = _sources(known, wholes)
         rows += _what_if(runner, sources, selection, options, settings)
         rows += overhead_rows(rows)
     return [head_row(selection, now, options, rows), *rows]
@@ -86,32 +114,27 @@ def _findings(runner: Runner, selection: Selection, options: ReportOptions) -> l
     return collect_findings(runner.verify(partitions, wanted), partitions, selection.paths)
 
 
-def _judge(
-    runner: Runner,
-    logs: Sequence[Log],
-    wholes: Sequence[Survey],
-    selection: Selection,
-    options: ReportOptions,
-    now: int,
-) -> dict[int, Row]:
-    """Transactions and cleaning of every log, by its number."""
-    keyed = [options.compaction and survey.keyed > 0 for survey in wholes]
-    directories = read_log_directories(selection.paths, selection.storage)
-    parts = plan_cleaning(logs, keyed, directories, now, selection.storage)
-    found = runner.map("compaction", parts, judge_cleaning, CLEANABILITY_SCHEMA)
-    return {row["log"]: json.loads(row["row"]) for row in found}
+def _survey_headers(runner: Runner, plan: Compaction, now: int) -> list[Surveyed]:
+    parts = plan_surveys(plan, now)
+    return read_surveyed(runner.map("headers", parts, survey_task, SURVEYED_SCHEMA))
+
+
+def _explain(
+    runner: Runner, plan: Compaction, counted: Sequence[Surveyed], now: int
+) -> dict[TopicPartition | None, Row]:
+    rows = runner.explain(plan, counted, now) if counted else []
+    return {each.log.name: row for each, row in zip(counted, rows, strict=True)}
 
 
 def _sources(
-    logs: Sequence[Log], wholes: Sequence[Survey], judged: Mapping[int, Row]
+    known: Sequence[Surveyed], wholes: Mapping[TopicPartition | None, Survey]
 ) -> dict[str, list[Source]]:
     sources: dict[str, list[Source]] = {}
-    for number, log in enumerate(logs):
-        assert log.name is not None
-        found = judged[number]
-        aborted, stable = bytes.fromhex(found["aborted"]), found["lastStableOffset"]
-        source = Source(wholes[number].units, aborted, stable)
-        sources.setdefault(log.name.topic, []).append(source)
+    for each in known:
+        assert each.log.name is not None
+        aborted = write_transaction_index(each.facts.aborted)
+        source = Source(wholes[each.log.name].units, aborted, each.last_stable_offset)
+        sources.setdefault(each.log.name.topic, []).append(source)
     return sources
 
 

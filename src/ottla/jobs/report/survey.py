@@ -82,9 +82,7 @@ class Survey:
     batches: int = 0
     records: int = 0
     record_bytes: int = 0
-    control_batches: int = 0
     keyed: int = 0
-    tombstones: int = 0
     unreadable_bytes: int = 0
     first_offset: int | None = None
     last_offset: int | None = None
@@ -120,9 +118,7 @@ _SUMS: Final = (
     "batches",
     "records",
     "record_bytes",
-    "control_batches",
     "keyed",
-    "tombstones",
     "unreadable_bytes",
     "transactional_bytes",
 )
@@ -207,7 +203,6 @@ def _see_batches(survey: Survey, batches: Batches, rows: Int64s) -> None:
         return
     control = is_control(batches)
     survey.batches += batches.position.size
-    survey.control_batches += int(control.sum())
     survey.transactional_bytes += int(batches.size[is_transactional(batches)].sum())
     known = batches.base_offset[batches.base_offset != NO_OFFSET]
     if survey.first_offset is None and known.size:
@@ -229,12 +224,9 @@ def _see_batches(survey: Survey, batches: Batches, rows: Int64s) -> None:
 
 def _see_records(survey: Survey, records: RecordBuffers, sizes: Int64s) -> None:
     count = records.offset.size
-    has_key = unpack_bits(records.key_valid, count)
-    has_value = unpack_bits(records.value_valid, count)
     survey.records += count
     survey.record_bytes += int(sizes.sum())
-    survey.keyed += int(has_key.sum())
-    survey.tombstones += int((has_key & ~has_value).sum())
+    survey.keyed += int(unpack_bits(records.key_valid, count).sum())
     _add_bins(survey.record_sizes, sizes)
 
 

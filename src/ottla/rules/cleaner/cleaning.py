@@ -21,7 +21,7 @@ from ottla.batch.records import (
     decode_whole,
     unpack_bits,
 )
-from ottla.errors import CorruptLogError
+from ottla.errors import CorruptLogError, UnsupportedError
 from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels.cleaner.compaction import assemble
@@ -32,6 +32,10 @@ from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import PADDING, Bytes, Region, padded
 from ottla.rules.cleaner.compaction import Cleaner, Judged, KeyOffsets, Outcome, learn
 from ottla.rules.producers.transactions import Entries
+
+# What stops the cleaning of one log and of no other: a broker marks its partition as uncleanable
+# (LogCleaner.tryCleanFilthiestLog).
+UNCLEANABLE: Final = (CorruptLogError, UnsupportedError)
 
 _ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS | gather.CONTROL
 
