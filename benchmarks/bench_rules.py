@@ -5,7 +5,7 @@ Appends come in windows of a log, each batch an append of its own, as `ottla app
 do their parts. One batch per call is measured too, without a target.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from ottla.jobs.verify.transactions import read_transactions
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.records import gather
 from ottla.kernels.records.scan import scan
-from ottla.kernels.tables import Batches, RecordBuffers, allocate_batches, take_batches
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, allocate_batches, take_batches
 from ottla.log.files.partition import find_partitions
 from ottla.log.read.buffer import WINDOW_BYTES
 from ottla.region import Region, padded
@@ -36,8 +36,9 @@ from ottla.rules.append.accept import Accepted, append
 from ottla.rules.append.checks import AppendPolicy
 from ottla.rules.append.each import Appends, LogEnd, Taken, append_each
 from ottla.rules.append.records import Decoders
-from ottla.rules.cleaner.cleaning import clean_window, learn_window, make_decoder
-from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Outcome, Round, last_records
+from ottla.rules.cleaner.cleaning import clean_window, make_decoder
+from ottla.rules.cleaner.compaction import Cleaner, Outcome, Round, last_records
+from ottla.rules.cleaner.survivors import Learning, NewestKeys, find_entries, is_survivor
 from ottla.rules.producers.producer import Origin, empty_state, no_markers
 from ottla.rules.producers.transactions import Transactions
 
@@ -212,16 +213,26 @@ def _compaction(codec: Codec) -> Sum:
     by_key = Decoder(gather.KEYS | gather.CONTROL, check_crcs=False, allocate=Reused())
     whole_records = make_decoder()
 
-    def learn() -> KeyOffsets:
-        offsets = KeyOffsets(SECRET)
-        for region, batches in windows:
-            learn_window(offsets, by_key, region, batches, aborted, 0)
-        return offsets
+    def find(decoded: Iterable[tuple[Batches, Decoded]]) -> Int64s:
+        newest = NewestKeys()
+        for batches, each in decoded:
+            newest.put(find_entries(Learning(SECRET, 0), batches, each, aborted))
+        return newest.newest()
+
+    def learn() -> Int64s:
+        return find((window[1], decode_whole(by_key, *window)) for window in windows)
 
     def whole() -> int:
         cleaner = _cleaner(learn())
         for region, batches in windows:
-            clean_window(cleaner, whole_records, region, batches, no_markers(batches.size.size))
+            clean_window(
+                cleaner,
+                whole_records,
+                region,
+                batches,
+                no_markers(batches.size.size),
+                keeps_legacy_tombstones=True,
+            )
         return RECORDS
 
     def decode_keys() -> int:
@@ -231,16 +242,14 @@ def _compaction(codec: Codec) -> Sum:
         return sum(decode_whole(whole_records, *window).records.offset.size for window in windows)
 
     decoded = [decode_whole(Decoder(_ALL, check_crcs=False), *window) for window in windows]
-    offsets = learn()
-    kept = [_kept(window, each, offsets) for window, each in zip(windows, decoded, strict=True)]
+    survivors = learn()
+    kept = [_kept(window, each, survivors) for window, each in zip(windows, decoded, strict=True)]
 
     def keys() -> int:
-        """Both passes of the key map: learn, and ask."""
-        known = KeyOffsets(SECRET)
+        """Both passes over keys: find the newest of each, and ask who they are."""
+        found = find(zip((batches for _, batches in windows), decoded, strict=True))
         for records, _ in decoded:
-            known.put(records, np.ones(records.offset.size, dtype=np.bool_))
-        for records, _ in decoded:
-            known.is_newest(records)
+            is_survivor(found, records)
         return RECORDS
 
     def encode() -> int:
@@ -253,19 +262,18 @@ def _compaction(codec: Codec) -> Sum:
     )
 
 
-def _cleaner(offsets: KeyOffsets) -> Cleaner:
-    return Cleaner(
-        Round(RECORDS, NOW), offsets, Transactions().aborted(), last_records(empty_state())
-    )
+def _cleaner(survivors: Int64s) -> Cleaner:
+    round_ = Round(RECORDS, NOW, delete_retention_ms=86_400_000)
+    return Cleaner(round_, survivors, Transactions().aborted(), last_records(empty_state()))
 
 
 def _kept(
-    window: Window, decoded: Decoded, offsets: KeyOffsets
+    window: Window, decoded: Decoded, survivors: Int64s
 ) -> tuple[RecordBuffers, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """What a round writes anew of a window, and where its batches begin."""
     _, batches = window
     records, counts = decoded
-    judged = _cleaner(offsets).judge(
+    judged = _cleaner(survivors).judge(
         batches, no_markers(counts.size), counts, records, keeps_legacy_tombstones=True
     )
     rebuilt = judged.outcome == Outcome.REBUILT

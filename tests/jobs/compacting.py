@@ -20,10 +20,9 @@ from ottla.jobs.compact.learn import (
 from ottla.jobs.compact.plan import Compaction, plan_first_pass, plan_second_pass, plan_surveys
 from ottla.jobs.compact.survey import Surveyed, survey_log
 from ottla.publish.journal import Job, run_job, scratch_job
-from ottla.rules.cleaner.cleaning import clean_window, learn_window, make_decoder
-from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Round, last_records
-from ottla.rules.producers.transactions import Transactions
-from rules.histories import tables
+from ottla.rules.cleaner.compaction import Round
+from rules import cleaning, naive_compaction
+from rules.cleaning import as_read, decode
 
 SECRET = np.array([7, 8], dtype=np.uint64)
 BUCKETS = 3
@@ -80,22 +79,21 @@ def collect(rows: dict[int, list[pa.RecordBatch]], batch: pa.RecordBatch, column
 
 
 def clean_alone(folder: Path, bound: int, now: int, retention: int, dirty: int = 0) -> bytes:
-    """What one cleaner leaves of the segments below the bound."""
-    logs = sorted(folder.glob("*.log"))
-    data = b"".join(path.read_bytes() for path in logs if int(path.stem) < bound)
-    rest = b"".join(path.read_bytes() for path in logs if int(path.stem) >= bound)
-    region, batches, markers = tables(data)
-    _, every, every_marker = tables(data + rest)
-    whole = Transactions()
-    whole.add(every, every_marker)
-    offsets = KeyOffsets(SECRET)
-    learn_window(offsets, make_decoder(), region, batches, whole.aborted(), dirty)
-    offsets.advance(bound - 1)
-    told = Round(bound, now, retention)
-    cleaner = Cleaner(told, offsets, whole.aborted(), last_records(whole.state))
-    return clean_window(cleaner, make_decoder(), region, batches, markers).data
+    """What one cleaner leaves of the segments below the bound; the naive one leaves the same."""
+    data, rest = logs_below(folder, bound), logs_from(folder, bound)
+    cleaned, _ = cleaning.clean(data, rest, Round(bound, now, retention), dirty=dirty)
+    left = cleaned.written.tobytes()
+    batches = decode(data)
+    expected = naive_compaction.clean(batches, batches + decode(rest), dirty, bound, now, retention)
+    assert decode(left) == as_read(expected)
+    return left
 
 
 def logs_below(folder: Path, bound: int) -> bytes:
     logs = sorted(folder.glob("*.log"))
     return b"".join(path.read_bytes() for path in logs if int(path.stem) < bound)
+
+
+def logs_from(folder: Path, bound: int) -> bytes:
+    logs = sorted(folder.glob("*.log"))
+    return b"".join(path.read_bytes() for path in logs if int(path.stem) >= bound)

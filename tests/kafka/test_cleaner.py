@@ -4,7 +4,6 @@ import random
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from broker import Broker
 from clients import create_topic
@@ -26,14 +25,12 @@ from ottla.catalog.selection import Selection
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.rules.cleaner.cleanable import CleanerConfig
-from ottla.rules.cleaner.cleaning import clean_window, learn_window, make_decoder
-from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Round, last_records
-from ottla.rules.producers.transactions import Transactions
-from rules.histories import TRANSACTIONAL, tables
+from ottla.rules.cleaner.compaction import Round
+from rules import cleaning
+from rules.histories import TRANSACTIONAL
 
 RETENTION = 0  # tombstones may go in the round after the one that saw them first
 SEGMENT_MS = 10_000
-SECRET = np.array([5, 6], dtype=np.uint64)
 DEADLINE = 60
 
 
@@ -141,17 +138,8 @@ def cleaned_part(folder: Path, active_base: int) -> bytes:
 
 
 def clean(data: bytes, rest: bytes, dirty: int, bound: int, now: int) -> bytes:
-    region, batches, markers = tables(data)
-    _, every, every_marker = tables(data + rest)
-    whole = Transactions()
-    whole.add(every, every_marker)
-    offsets = KeyOffsets(SECRET)
-    learn_window(offsets, make_decoder(), region, batches, whole.aborted(), dirty)
-    offsets.advance(bound - 1)
-    cleaner = Cleaner(
-        Round(bound, now, RETENTION), offsets, whole.aborted(), last_records(whole.state)
-    )
-    return clean_window(cleaner, make_decoder(), region, batches, markers).data
+    cleaned, _ = cleaning.clean(data, rest, Round(bound, now, RETENTION), dirty=dirty)
+    return cleaned.written.tobytes()
 
 
 def compact(logs: Path, topic: str, segments: dict[int, bytes], dirty: int, now: int) -> bytes:

@@ -25,6 +25,7 @@ class Batch:
     marker: int | None = None  # 0 abort, 1 commit; the records of an emptied one are gone
     control: bool = False
     horizon: int | None = None
+    magic: int = 2
 
 
 @dataclass
@@ -74,9 +75,17 @@ def last_batches(batches: list[Batch]) -> set[int]:
 
 
 def clean(
-    batches: list[Batch], whole: list[Batch], dirty: int, bound: int, now: int
+    batches: list[Batch],
+    whole: list[Batch],
+    dirty: int,
+    bound: int,
+    now: int,
+    retention: int = DELETE_RETENTION,
 ) -> list[Batch]:
-    """What is left of the batches below `bound`; `whole` is the log with what comes after."""
+    """What is left of the batches below `bound`; `whole` is the log with what comes after.
+
+    Segments of old formats count as young: their tombstones stay, and get no horizon.
+    """
     aborted = aborted_batches(whole)
     newest: dict[bytes, int] = {}
     for batch in batches:
@@ -105,12 +114,19 @@ def clean(
         if kept:
             delays = any(record.value is None for record in kept) or (removable and batch.control)
             horizon = batch.horizon
-            if delays and horizon is None:
-                horizon = now + DELETE_RETENTION
-            left.append(replace(batch, records=kept, horizon=horizon))
+            if delays and horizon is None and batch.magic == 2:
+                horizon = now + retention
+            left.append(_with(batch, kept, horizon))
         elif batch.base in needed or batch.last + 1 == bound:
             left.append(replace(batch, records=(), horizon=None))
     return left
+
+
+def _with(batch: Batch, kept: tuple[Record, ...], horizon: int | None) -> Batch:
+    if batch.magic == 2:
+        return replace(batch, records=kept, horizon=horizon)
+    # The offset of a compressed message is that of the last message in it.
+    return replace(batch, base=kept[-1].offset, last=kept[-1].offset, records=kept)
 
 
 def _is_removable(batches: list[Batch], at: int, aborted: set[int]) -> bool:

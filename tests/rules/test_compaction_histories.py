@@ -3,21 +3,18 @@
 import struct
 from dataclasses import replace
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 import builders
-import naive
 from builders import Row
-from ottla.rules.cleaner.cleaning import clean_window, learn_window, make_decoder
-from ottla.rules.cleaner.compaction import Cleaner, KeyOffsets, Round, last_records
-from ottla.rules.producers.transactions import Transactions
+from ottla.rules.cleaner.compaction import Round
+from rules import cleaning
 from rules import naive_compaction as model
-from rules.histories import CONTROL, TRANSACTIONAL, tables
+from rules.cleaning import as_read, decode, transactions_of
+from rules.histories import CONTROL, TRANSACTIONAL
 from rules.naive_compaction import DELETE_RETENTION, Batch, Record
 
-SECRET = np.array([1, 2], dtype=np.uint64)
 KEYS = st.sampled_from([b"a", b"b", b"c", None])
 VALUES = st.sampled_from([b"1", b"22", None])
 
@@ -82,65 +79,16 @@ def encode(batch: Batch) -> bytes:
     )
 
 
-def decode(data: bytes) -> list[Batch]:
-    """What the naive reader finds, in the model's terms."""
-    batches: list[Batch] = []
-    for line in naive.decode(data):
-        if line["type"] == "batch":
-            assert line["crcValid"]
-            batches.append(
-                Batch(
-                    line["baseOffset"],
-                    line["lastOffset"],
-                    (),
-                    line["producerId"],
-                    line["producerEpoch"],
-                    line["baseSequence"],
-                    line["isTransactional"],
-                    None,
-                    line["isControl"],
-                    line["deleteHorizonMs"],
-                )
-            )
-        elif line["type"] == "record":
-            record = Record(line["offset"], line["key"], line["value"], line["timestamp"])
-            batches[-1] = replace(batches[-1], records=(*batches[-1].records, record))
-        else:
-            assert line["type"] == "end"
-    return batches
-
-
 def clean(data: bytes, rest: bytes, dirty: int, bound: int, now: int) -> bytes:
     """One round over all of `data`, which ends at `bound`; `rest` comes after it in the log."""
-    region, batches, markers = tables(data)
-    whole = Transactions()
-    _, every, their_markers = tables(data + rest)
-    whole.add(every, their_markers)
-    offsets = KeyOffsets(SECRET)
-    learn_window(offsets, make_decoder(), region, batches, whole.aborted(), dirty)
-    offsets.advance(bound - 1)
-    told = Round(bound, now, DELETE_RETENTION)
-    cleaner = Cleaner(told, offsets, whole.aborted(), last_records(whole.state))
-    return clean_window(cleaner, make_decoder(), region, batches, markers).data
-
-
-def without_markers(batches: list[Batch]) -> list[Batch]:
-    return [replace(batch, marker=None) for batch in batches]
-
-
-def remarked(batches: list[Batch], originals: list[Batch]) -> list[Batch]:
-    """The kind of each marker, which a batch line does not tell."""
-    kinds = {batch.base: batch.marker for batch in originals}
-    return [replace(batch, marker=kinds[batch.base]) for batch in batches]
+    cleaned, _ = cleaning.clean(data, rest, Round(bound, now, DELETE_RETENTION), dirty=dirty)
+    return cleaned.written.tobytes()
 
 
 def stable_part(batches: list[Batch]) -> int:
     """How many batches lie below the last stable offset."""
     data = b"".join(encode(batch) for batch in batches)
-    found = Transactions()
-    _, table, markers = tables(data)
-    found.add(table, markers)
-    stable = found.last_stable_offset()
+    stable = transactions_of(data).last_stable_offset()
     return sum(batch.last < stable for batch in batches)
 
 
@@ -159,14 +107,19 @@ def test_two_rounds_leave_what_the_naive_cleaner_leaves(
     for _ in range(3):
         data = clean(data, rest, dirty, bound, now)
         expected = model.clean(expected, expected + batches[cut:], dirty, bound, now)
-        assert decode(data) == without_markers(expected)
+        assert decode(data) == as_read(expected)
         dirty = draw.draw(st.integers(0, bound))
         now += draw.draw(st.sampled_from([10, DELETE_RETENTION, 5 * DELETE_RETENTION]))
 
 
-def visible(batches: list[Batch], start: int) -> list[tuple[int, bytes | None, bytes | None]]:
-    """What a read_committed consumer gets from `start` on, its position always moving forward."""
-    aborted = model.aborted_batches(batches)
+def visible(
+    batches: list[Batch], rest: list[Batch], start: int
+) -> list[tuple[int, bytes | None, bytes | None]]:
+    """What a read_committed consumer gets from `start` on, its position always moving forward.
+
+    The marker that aborts a transaction may lie in the `rest` of the log.
+    """
+    aborted = model.aborted_batches(batches + rest)
     position, seen = start, []
     for batch in batches:
         if batch.last < position:
@@ -192,16 +145,18 @@ def test_the_newest_record_of_every_key_survives_for_readers_from_any_offset(
     rest = b"".join(encode(batch) for batch in batches[cut:])
     once = clean(data, rest, 0, bound, 100)
     twice = clean(once, rest, 0, bound, 101 + DELETE_RETENTION)
-    before = batches[:cut]
-    after_once = remarked(decode(once), before)
-    after_twice = remarked(decode(twice), before)
+    before, after = batches[:cut], batches[cut:]
+    after_once = decode(once)
+    after_twice = decode(twice)
     assert after_twice[-1].last == before[-1].last
     for start in range(bound + 1):
-        original = visible(before, start)
-        kept = visible(after_once, start)
-        later = visible(after_twice, start)
+        original = visible(before, after, start)
+        kept = visible(after_once, after, start)
+        later = visible(after_twice, after, start)
         newest = {
-            key: (offset, value) for offset, key, value in visible(before, 0) if key is not None
+            key: (offset, value)
+            for offset, key, value in visible(before, after, 0)
+            if key is not None
         }
         wanted = [row for row in original if row[1] is not None and newest[row[1]][0] == row[0]]
         assert kept == wanted

@@ -9,7 +9,6 @@ END: Final = 1  # fewer bytes than the next batch needs
 TABLE_FULL: Final = 2  # no room for another row
 CHUNK_FULL: Final = 3  # no room for the next batch or record in the output chunk
 MORE: Final = 4  # more bytes must be held to go on
-KEYS_FULL: Final = 5  # Kafka's buffer for the cleaner's keys would take no more
 
 # No batch can be cut here.
 SIZE_TOO_SMALL: Final = 10

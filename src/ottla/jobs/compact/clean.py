@@ -32,7 +32,7 @@ from ottla.publish.journal import FinishedPartition, Job, StagedFile, staged_pat
 from ottla.region import Region
 from ottla.rules.cleaner.cleaning import UNCLEANABLE, clean_window, decode_window, make_decoder
 from ottla.rules.cleaner.compaction import Cleaner, InTransaction, Outcome, Round
-from ottla.rules.cleaner.survivors import Survivors, unpack_offsets
+from ottla.rules.cleaner.survivors import unpack_offsets
 from ottla.rules.producers.transactions import read_markers
 from ottla.storage.files import open_file, read_bytes, set_modified
 from ottla.storage.object_store import StorageOptions
@@ -79,7 +79,7 @@ class CompactPart:
         return sum(segment.log.size for segment in self.segments)
 
 
-class Remains(NamedTuple):
+class CleanedWindow(NamedTuple):
     """What stays of a window, and what became of the rest."""
 
     region: Region
@@ -93,7 +93,7 @@ class Remains(NamedTuple):
     tombstones: int
 
 
-def clean_windows(job: Job, part: CompactPart) -> Iterator[Remains]:
+def clean_windows(job: Job, part: CompactPart) -> Iterator[CleanedWindow]:
     """What stays of each window of a part; each must be used before the next is asked for."""
     if part.cleaning is None:
         decoder = Decoder(gather.CONTROL, max_batch_bytes=part.max_batch_bytes, allocate=Reused())
@@ -101,7 +101,7 @@ def clean_windows(job: Job, part: CompactPart) -> Iterator[Remains]:
             yield _copied(decoder, window, part.log_start)
         return
     cleaner = _cleaner(job, part.cleaning)
-    decoder = make_decoder(part.max_batch_bytes, check_crcs=True)
+    decoder = make_decoder(part.max_batch_bytes)
     for segment, window in _whole_windows(part):
         yield _cleaned(cleaner, decoder, window, part.cleaning, segment)
 
@@ -115,14 +115,14 @@ def _whole_windows(part: CompactPart) -> Iterator[tuple[Segment, Window]]:
                 yield segment, window
 
 
-def _copied(decoder: Decoder, window: Window, log_start: int) -> Remains:
+def _copied(decoder: Decoder, window: Window, log_start: int) -> CleanedWindow:
     groups = decode_window(decoder, window.region, window.batches)
     rows = np.concatenate([decoded.rows for _, decoded in groups])
     kept = window.batches.last_offset >= log_start
     count, read, written = kept.size, int(rows.sum()), int(rows[kept].sum())
     copied = int(kept.sum())
     batches = take_batches(window.batches, kept)
-    return Remains(window.region, batches, count, copied, count - copied, read, written, 0, 0)
+    return CleanedWindow(window.region, batches, count, copied, count - copied, read, written, 0, 0)
 
 
 def _cleaner(job: Job, told: Cleaning) -> Cleaner:
@@ -130,8 +130,7 @@ def _cleaner(job: Job, told: Cleaning) -> Cleaner:
     packed = b""
     if told.survivors is not None:
         packed = read_bytes(staged_path(job, told.survivors), job.storage)
-    survivors = Survivors(unpack_offsets(packed), told.round.upper_bound - 1)
-    return Cleaner(told.round, survivors, facts.aborted, facts.producers, told.began)
+    return Cleaner(told.round, unpack_offsets(packed), facts.aborted, facts.producers, told.began)
 
 
 def _read_facts(job: Job, name: str) -> Facts:
@@ -140,7 +139,7 @@ def _read_facts(job: Job, name: str) -> Facts:
 
 def _cleaned(
     cleaner: Cleaner, decoder: Decoder, window: Window, told: Cleaning, segment: Segment
-) -> Remains:
+) -> CleanedWindow:
     written, judged = clean_window(
         cleaner,
         decoder,
@@ -150,7 +149,7 @@ def _cleaned(
         keeps_legacy_tombstones=segment.log.modified_ns // 1_000_000 > told.legacy_horizon,
     )
     region, batches = scanned(written.data, window.region.path)
-    return Remains(
+    return CleanedWindow(
         region,
         batches,
         judged.outcome.size,

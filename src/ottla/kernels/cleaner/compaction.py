@@ -1,7 +1,7 @@
-"""The cleaner's two questions as passes over tables: keep this batch, keep this record.
+"""What the cleaner asks of batches, the hashes of keys, and the copying of what stays.
 
-Keys are known by a keyed hash of 128 bits (SipHash), where Kafka takes MD5: nobody who writes keys
-can make two of them collide without the job's own secret.
+Keys have a keyed hash (SipHash), where Kafka takes MD5: nobody who writes keys can make many of
+them collide without the job's own secret.
 """
 
 from typing import NamedTuple
@@ -14,28 +14,15 @@ from ottla.kernels._jit import INTERPRETED, Bytes, i64, inlined, kernel
 from ottla.kernels.bytes.memory import load_u64
 from ottla.kernels.bytes.writing import write_bytes
 from ottla.kernels.producers.state import Markers, find_slot
-from ottla.kernels.status import KEYS_FULL, OK, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 
 Words = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Bounds = npt.NDArray[np.int32]
 
-# The slots of the cursor of a key map.
-KEYS = 0  # how many it holds
-LATEST = 1  # the offset up to which it has seen everything
-
 # The slots of the cursor of cleaned transactions.
 COUNT = 0  # producers known
 NEXT_ABORTED = 1  # the first aborted transaction not begun yet
-
-
-class KeyMap(NamedTuple):
-    """Hash of a key to its newest offset: open addressing, at most half full."""
-
-    low: Words
-    high: Words
-    offset: Int64s
 
 
 class CleanedTransactions(NamedTuple):
@@ -99,8 +86,8 @@ def sip_round(
 
 
 @inlined
-def hash_bytes(data: Bytes, at: int, size: int, secret: Words) -> tuple[np.uint64, np.uint64]:
-    """SipHash-2-4 with 128 bits; eight bytes after the end must be readable."""
+def hash_bytes(data: Bytes, at: int, size: int, secret: Words) -> np.uint64:
+    """The first half of SipHash-2-4 with 128 bits; eight bytes after the end must be readable."""
     v0 = secret[0] ^ np.uint64(0x736F6D6570736575)
     v1 = secret[1] ^ np.uint64(0x646F72616E646F6D) ^ np.uint64(0xEE)
     v2 = secret[0] ^ np.uint64(0x6C7967656E657261)
@@ -118,81 +105,16 @@ def hash_bytes(data: Bytes, at: int, size: int, secret: Words) -> tuple[np.uint6
     v2 ^= np.uint64(0xEE)
     for _ in range(4):
         v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
-    low = v0 ^ v1 ^ v2 ^ v3
-    v1 ^= np.uint64(0xDD)
-    for _ in range(4):
-        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
-    return low, v0 ^ v1 ^ v2 ^ v3
+    hashed: np.uint64 = v0 ^ v1 ^ v2 ^ v3
+    return hashed
 
 
 @kernel
-def hash_keys(records: RecordBuffers, count: int, secret: Words, low: Words, high: Words) -> None:
+def hash_keys(records: RecordBuffers, secret: Words, hashes: Words) -> None:
     """The hash of every key; of a record without one, of no bytes."""
-    for row in range(count):
+    for row in range(hashes.size):
         start, stop = records.key_bounds[row], records.key_bounds[row + 1]
-        low[row], high[row] = hash_bytes(records.key_bytes, start, stop - start, secret)
-
-
-@inlined
-def find_key(low: np.uint64, high: np.uint64, keys: KeyMap) -> int:
-    """Where a key is, or the empty place where it belongs."""
-    mask = keys.offset.size - 1
-    at = i64(low & np.uint64(mask))
-    while keys.offset[at] >= 0 and (keys.low[at] != low or keys.high[at] != high):
-        at = (at + 1) & mask
-    return at
-
-
-@kernel
-def move_keys(source: KeyMap, target: KeyMap) -> None:
-    """Enter all keys of one map into an empty one."""
-    for row in range(source.offset.size):
-        if source.offset[row] >= 0:
-            at = find_key(source.low[row], source.high[row], target)
-            target.low[at] = source.low[row]
-            target.high[at] = source.high[row]
-            target.offset[at] = source.offset[row]
-
-
-@kernel
-def put_keys(
-    low: Words,
-    high: Words,
-    offsets: Int64s,
-    wanted: Bools,
-    first: int,
-    limit: int,
-    keys: KeyMap,
-    cursor: Int64s,
-) -> tuple[int, int]:
-    """Remember the newest offset of each key, from row `first` on.
-
-    TABLE_FULL when half of the map is used; KEYS_FULL when it has `limit` keys and a record
-    comes, even one whose key it has (Cleaner.buildOffsetMapForSegment). As in SkimpyOffsetMap.put
-    the later record wins.
-    """
-    for row in range(first, offsets.size):
-        if not wanted[row]:
-            continue
-        if 0 <= limit <= cursor[KEYS]:
-            return KEYS_FULL, row
-        if 2 * cursor[KEYS] >= keys.offset.size:
-            return TABLE_FULL, row
-        at = find_key(low[row], high[row], keys)
-        if keys.offset[at] < 0:
-            keys.low[at] = low[row]
-            keys.high[at] = high[row]
-            cursor[KEYS] += 1
-        keys.offset[at] = offsets[row]
-        cursor[LATEST] = max(cursor[LATEST], offsets[row])
-    return OK, offsets.size
-
-
-@kernel
-def mark_newest(offsets: Int64s, low: Words, high: Words, keys: KeyMap, is_newest: Bools) -> None:
-    """Mark the records that no newer one of their key follows, as far as the map knows."""
-    for row in range(offsets.size):
-        is_newest[row] = offsets[row] >= keys.offset[find_key(low[row], high[row], keys)]
+        hashes[row] = hash_bytes(records.key_bytes, start, stop - start, secret)
 
 
 @inlined

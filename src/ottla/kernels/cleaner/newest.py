@@ -1,7 +1,6 @@
 """The newest offset of each key, told apart by the keys themselves and not by their hashes alone.
 
-`kernels.compaction` has the map that one process keeps; here is what tasks exchange: entries of a
-hash, an offset and a key, which are brought together in tables.
+Entries of a hash, an offset and a key, which tasks exchange, are brought together in tables.
 """
 
 from typing import Final, NamedTuple

@@ -47,7 +47,6 @@ class Cleanable(NamedTuple):
     clean_size: int
     cleanable_size: int
     is_chosen: bool
-    lag_exceeded: bool
     checkpoint_was_reset: bool
     obstacles: tuple[Obstacle, ...]
 
@@ -89,7 +88,7 @@ def find_cleanable(
     exceeded = dirty > 0 and _is_overdue(passive, first_dirty, now, config.max_compaction_lag_ms)
     ratio = dirty / (clean + dirty) if dirty else 0.0
     chosen = exceeded or ratio > config.min_cleanable_dirty_ratio
-    found = Cleanable(first_dirty, bound, clean, dirty, chosen, exceeded, was_reset, ())
+    found = Cleanable(first_dirty, bound, clean, dirty, chosen, was_reset, ())
     return found._replace(obstacles=tuple(_obstacles(segments, limits, found, config)))
 
 

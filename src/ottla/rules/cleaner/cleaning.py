@@ -19,7 +19,6 @@ from ottla.batch.records import (
     Reused,
     decode_groups,
     decode_whole,
-    unpack_bits,
 )
 from ottla.errors import CorruptLogError, UnsupportedError
 from ottla.format.attributes import Codec
@@ -30,8 +29,7 @@ from ottla.kernels.records import gather
 from ottla.kernels.records.append import mark_other_magic
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import PADDING, Bytes, Region, padded
-from ottla.rules.cleaner.compaction import Cleaner, Judged, KeyOffsets, Outcome, learn
-from ottla.rules.producers.transactions import Entries
+from ottla.rules.cleaner.compaction import Cleaner, Judged, Outcome
 
 # What stops the cleaning of one log and of no other: a broker marks its partition as uncleanable
 # (LogCleaner.tryCleanFilthiestLog).
@@ -46,17 +44,10 @@ class Cleaned(NamedTuple):
     written: Bytes
     judged: Judged
 
-    @property
-    def data(self) -> bytes:
-        """What stays, as bytes."""
-        return self.written.tobytes()
 
-
-def make_decoder(
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, *, check_crcs: bool = False
-) -> Decoder:
-    """A decoder that gives what cleaning needs; Kafka's cleaner checks no CRCs."""
-    return Decoder(_ALL, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, allocate=Reused())
+def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
+    """A decoder that gives what cleaning needs; it checks CRCs, which Kafka's cleaner does not."""
+    return Decoder(_ALL, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
 
 def decode_window(
@@ -72,21 +63,6 @@ def decode_window(
         yield group
 
 
-def learn_window(
-    offsets: KeyOffsets,
-    decoder: Decoder,
-    region: Region,
-    batches: Batches,
-    aborted: Entries,
-    first_dirty_offset: int,
-) -> None:
-    """The first pass: take the keys of a window into the map."""
-    for span, (records, rows) in decode_window(decoder, region, batches):
-        has_key = unpack_bits(records.key_valid, records.offset.size)
-        group = take_batches(batches, span)
-        learn(offsets, group, rows, records, has_key, aborted, first_dirty_offset)
-
-
 def clean_window(
     cleaner: Cleaner,
     decoder: Decoder,
@@ -94,7 +70,7 @@ def clean_window(
     batches: Batches,
     markers: Markers,
     *,
-    keeps_legacy_tombstones: bool = True,
+    keeps_legacy_tombstones: bool,
 ) -> Cleaned:
     """The second pass: judge a window and write what stays of it."""
     cleaned: list[Cleaned] = []

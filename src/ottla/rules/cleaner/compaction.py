@@ -1,12 +1,12 @@
 """The cleaner's decisions: keep this batch, keep this record, and what is written for a batch.
 
 Mirrors Cleaner, CleanedTransactionMetadata and MemoryRecords.filterTo. A round has two passes over
-the log from its start: `KeyOffsets` learns the newest offset of each key in the dirty part, then
-`Cleaner` says of every batch what becomes of it. `cleanable` chooses the dirty part.
+the log from its start: `survivors` finds the offsets that stay for their key's sake, then `Cleaner`
+says of every batch what becomes of it. `cleanable` chooses the dirty part.
 """
 
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,22 +16,13 @@ from ottla.format.layout import TRANSACTION_INDEX_ENTRY
 from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
 from ottla.kernels.cleaner import compaction as kernels
 from ottla.kernels.cleaner import retention
-from ottla.kernels.cleaner.compaction import (
-    Aborted,
-    CleanedTransactions,
-    KeyMap,
-    Words,
-)
+from ottla.kernels.cleaner.compaction import Aborted, CleanedTransactions
 from ottla.kernels.cleaner.retention import RoundNumbers, Verdicts, judge_window
 from ottla.kernels.producers.state import WINDOW, Markers, fill_slots
-from ottla.kernels.status import KEYS_FULL, TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
+from ottla.rules.cleaner.survivors import is_survivor
 from ottla.rules.producers.producer import ProducerState, slots_for
-from ottla.rules.producers.transactions import Entries, aborted_mask
-
-DEFAULT_DELETE_RETENTION_MS: Final = 86_400_000
-
-_FIRST_KEYS: Final = 1 << 12
+from ottla.rules.producers.transactions import Entries
 
 
 class Outcome(IntEnum):
@@ -41,93 +32,6 @@ class Outcome(IntEnum):
     COPIED = retention.COPIED
     REBUILT = retention.REBUILT
     EMPTIED = retention.EMPTIED
-
-
-class KeyOffsets:
-    """The newest offset of each key, as far as `latest_offset` (SkimpyOffsetMap).
-
-    `secret` is two words; tasks that share a map share it. `max_keys` is where Kafka's buffer would
-    be full: the round then ends at the last record that had room.
-    """
-
-    def __init__(self, secret: Words, max_keys: int | None = None) -> None:
-        self.secret = secret
-        self.max_keys = max_keys
-        self.is_full = False
-        self.keys = _allocate_keys(_FIRST_KEYS)
-        self.cursor = np.array([0, NO_OFFSET], dtype=np.int64)
-
-    @property
-    def count(self) -> int:
-        """How many keys it holds."""
-        return int(self.cursor[kernels.KEYS])
-
-    @property
-    def latest_offset(self) -> int:
-        """Up to where every record is known; those after it stay as they are."""
-        return int(self.cursor[kernels.LATEST])
-
-    def advance(self, offset: int) -> None:
-        """Everything up to `offset` was seen, be it a batch without keys or a gap."""
-        if not self.is_full:
-            self.cursor[kernels.LATEST] = max(self.latest_offset, offset)
-
-    def hash(self, records: RecordBuffers) -> tuple[Words, Words]:
-        """The hashes of all keys."""
-        low, high = np.empty((2, records.offset.size), dtype=np.uint64)
-        kernels.hash_keys(records, records.offset.size, self.secret, low, high)
-        return low, high
-
-    def is_newest(self, records: RecordBuffers) -> Bools:
-        """Which records no newer one of their key follows."""
-        found = np.empty(records.offset.size, dtype=np.bool_)
-        kernels.mark_newest(records.offset, *self.hash(records), self.keys, found)
-        return found
-
-    def put(self, records: RecordBuffers, wanted: Bools) -> None:
-        """Learn the wanted records, which all have a key."""
-        if self.is_full:
-            return
-        low, high = self.hash(records)
-        limit = -1 if self.max_keys is None else self.max_keys
-        status, row = TABLE_FULL, 0
-        while status == TABLE_FULL:
-            status, row = kernels.put_keys(
-                low, high, records.offset, wanted, row, limit, self.keys, self.cursor
-            )
-            if status == TABLE_FULL:
-                larger = _allocate_keys(2 * self.keys.offset.size)
-                kernels.move_keys(self.keys, larger)
-                self.keys = larger
-        self.is_full = status == KEYS_FULL
-
-
-def _allocate_keys(capacity: int) -> KeyMap:
-    hashes = np.zeros((2, capacity), dtype=np.uint64)
-    return KeyMap(hashes[0], hashes[1], np.full(capacity, NO_OFFSET, dtype=np.int64))
-
-
-def learn(
-    offsets: KeyOffsets,
-    batches: Batches,
-    rows: Int64s,
-    records: RecordBuffers,
-    has_key: Bools,
-    aborted: Entries,
-    first_dirty_offset: int,
-) -> None:
-    """Take the batches of a window into the map; rows[b] records of batch b are in `records`.
-
-    Aborted and control batches are passed over (Cleaner.buildOffsetMapForSegment).
-    """
-    skipped = aborted_mask(batches, aborted) | is_control(batches)
-    wanted = has_key & (records.offset >= first_dirty_offset)
-    if skipped.any():
-        wanted &= ~np.repeat(skipped, rows)
-    offsets.put(records, wanted)
-    dirty = batches.last_offset[batches.last_offset >= first_dirty_offset]
-    if dirty.size:
-        offsets.advance(int(dirty.max()))
 
 
 class LastRecords(NamedTuple):
@@ -156,7 +60,7 @@ class Round(NamedTuple):
 
     upper_bound: int
     now: int
-    delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS
+    delete_retention_ms: int
 
 
 class Judged(NamedTuple):
@@ -172,15 +76,6 @@ class Judged(NamedTuple):
     kept: Int64s
     without_key: int
     tombstones: int
-
-
-class Newest(Protocol):
-    """What the first pass found out: `KeyOffsets`, or the offsets that stay of it."""
-
-    @property
-    def latest_offset(self) -> int: ...
-
-    def is_newest(self, records: RecordBuffers) -> Bools: ...
 
 
 class InTransaction(NamedTuple):
@@ -249,26 +144,22 @@ class RoundTransactions:
 class Cleaner:
     """Judges the batches of a log in order, from its first one on or from where `began` was taken.
 
-    `aborted` are all aborted transactions up to the bound; `retained_aborted` afterwards those
-    that the cleaned segments' transaction indexes still need.
+    `survivors` are the offsets that stay for their key's sake, rising; `aborted` are all aborted
+    transactions up to the bound.
     """
 
     def __init__(
         self,
         round_: Round,
-        offsets: Newest,
+        survivors: Int64s,
         aborted: Entries,
         producers: LastRecords,
         began: InTransaction = NO_TRANSACTIONS,
     ) -> None:
         self.round = round_
-        self.offsets = offsets
+        self.survivors = survivors
         self.producers = producers
         self.transactions = RoundTransactions(aborted, began)
-
-    def retained_aborted(self) -> Entries:
-        """Aborted transactions of which batches were still there, in order of their markers."""
-        return self.transactions.retained_aborted()
 
     def judge(
         self,
@@ -284,10 +175,10 @@ class Cleaner:
         stays_empty = self._stays_empty(batches)
         keep = np.empty(records.offset.size, dtype=np.bool_)
         found = Verdicts(keep, *np.empty((4, rows.size), dtype=np.int64))
-        now, latest = self.round.now, self.offsets.latest_offset
+        now, latest = self.round.now, self.round.upper_bound - 1
         horizon = now + self.round.delete_retention_ms
         numbers = RoundNumbers(now, horizon, latest, keeps_legacy_tombstones)
-        is_newest = self.offsets.is_newest(records)
+        is_newest = is_survivor(self.survivors, records)
         without_key = judge_window(
             batches, discardable, stays_empty, rows, records, is_newest, numbers, found
         )

@@ -59,7 +59,9 @@ def find_entries(
     """
     records, rows = decoded
     count = records.offset.size
-    hashes = _hash(records, told)
+    hashes = np.empty(count, dtype=np.uint64)
+    hash_keys(records, told.secret, hashes)
+    hashes >>= np.uint64(64 - told.hash_bits)
     skipped = np.repeat(aborted_mask(batches, aborted), rows)
     wanted = unpack_bits(records.key_valid, count) & (records.offset >= told.log_start)
     wanted &= ~np.repeat(is_control(batches), rows)
@@ -82,12 +84,6 @@ def has_unkeyed(told: Learning, batches: Batches, decoded: Decoded, aborted: Ent
     passed_over = aborted_mask(batches, aborted) | is_control(batches)
     dropped &= ~np.repeat(passed_over, rows) & (records.offset >= told.log_start)
     return bool(dropped.any())
-
-
-def _hash(records: RecordBuffers, told: Learning) -> Words:
-    low, high = np.empty((2, records.offset.size), dtype=np.uint64)
-    hash_keys(records, records.offset.size, told.secret, low, high)
-    return low >> np.uint64(64 - told.hash_bits)
 
 
 def _take(entries: KeyEntries, rows: Int64s) -> KeyEntries:
@@ -183,20 +179,13 @@ def _allocate(capacity: int, size: int) -> KeyTable:
     return KeyTable(slots, hashes, newest, key_ends, np.empty(size, dtype=np.uint8))
 
 
-class Survivors:
-    """The offsets that stay, up to `latest_offset`; what a `Cleaner` is told of the first pass."""
-
-    def __init__(self, offsets: Int64s, latest_offset: int) -> None:
-        self.offsets = offsets
-        self.latest_offset = latest_offset
-
-    def is_newest(self, records: RecordBuffers) -> Bools:
-        """Which records stay for their key's sake."""
-        at = np.searchsorted(self.offsets, records.offset)
-        inside = at < self.offsets.size
-        found: Bools = np.zeros(at.size, dtype=np.bool_)
-        found[inside] = self.offsets[at[inside]] == records.offset[inside]
-        return found
+def is_survivor(survivors: Int64s, records: RecordBuffers) -> Bools:
+    """Which records stay for their key's sake; `survivors` are the offsets that do, rising."""
+    at = np.searchsorted(survivors, records.offset)
+    inside = at < survivors.size
+    found: Bools = np.zeros(at.size, dtype=np.bool_)
+    found[inside] = survivors[at[inside]] == records.offset[inside]
+    return found
 
 
 def pack_offsets(offsets: Int64s) -> bytes:
