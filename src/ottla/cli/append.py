@@ -2,33 +2,16 @@
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
-
-from ottla.batch.attributes import codec_ids
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
-from ottla.errors import CorruptLogError, OptionError, Rule, Severity, Violation
-from ottla.format.attributes import CODEC_NAMES, Codec, TimestampType
-from ottla.format.names import LEADER_EPOCH_CHECKPOINT
-from ottla.jobs.verify.transactions import read_transactions
-from ottla.kernels.tables import Batches, take_batches
-from ottla.log.files.checkpoints import read_leader_epochs
+from ottla.dump.dry_run import last_leader_epoch, try_append
+from ottla.errors import OptionError
+from ottla.format.attributes import Codec, TimestampType
 from ottla.log.files.partition import Partition, find_partitions
-from ottla.log.read.segment import read_windows
-from ottla.region import Region
-from ottla.rules.append.accept import Accepted
-from ottla.rules.append.checks import (
-    ZSTD_PRODUCE_VERSION,
-    AppendPolicy,
-    check_request,
-    find_refused_requests,
-)
-from ottla.rules.append.each import Appends, LogEnd, Outcome, Taken, append_each
-from ottla.rules.producers.producer import Duplicate, Origin, Refusal
-from ottla.storage.files import open_file, read_bytes
+from ottla.rules.append.checks import ZSTD_PRODUCE_VERSION, AppendPolicy
+from ottla.rules.append.each import Appends
+from ottla.rules.producers.producer import Origin
 
 Row = dict[str, Any]
 
@@ -49,7 +32,6 @@ _TIMESTAMP_TYPES: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
-_INT64_MAX: Final = 2**63 - 1
 
 
 def add_parser(subparsers: Any, summary: str) -> None:
@@ -109,21 +91,16 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.dry_run:
         raise OptionError("append writes nothing: say --dry-run, or use `ottla restore`")
     partition = _partition(arguments.to)
-    found = read_transactions(partition, from_offset=_INT64_MAX)
-    policy = _policy(arguments, _leader_epoch(partition, arguments))
     now = arguments.now if arguments.now is not None else time.time_ns() // 1_000_000
+    epoch = arguments.leader_epoch
+    policy = _policy(arguments, last_leader_epoch(partition) if epoch is None else epoch)
     appends = Appends(now, Origin[arguments.origin.upper()], policy)
-    end = LogEnd(found.transactions.end_offset, found.transactions.state)
-    counts = {"accepted": 0, "duplicate": 0, "refused": 0}
-    for region, batches in _windows(arguments.segments):
-        abouts = _about(region, batches)
-        verdicts = _judge(end, region, batches, appends, arguments.produce_version)
-        for about, verdict in zip(abouts, verdicts, strict=True):
-            counts[verdict["verdict"]] += 1
-            _print(about | verdict, arguments.format)
-    _print({"type": "end", **counts, "nextOffset": end.next_offset}, arguments.format)
+    refused = 0
+    for row in try_append(arguments.segments, partition, appends, arguments.produce_version):
+        refused += row.get("verdict") == "refused"
+        _print(row, arguments.format)
     flush()
-    return int(counts["refused"] > 0)
+    return int(refused > 0)
 
 
 def _partition(path: str) -> Partition:
@@ -131,16 +108,6 @@ def _partition(path: str) -> Partition:
     if len(found) != 1:
         raise OptionError(f"--to {path}: {len(found)} partitions there, expected one directory")
     return found[0]
-
-
-def _leader_epoch(partition: Partition, arguments: argparse.Namespace) -> int:
-    if arguments.leader_epoch is not None:
-        return int(arguments.leader_epoch)
-    entry = partition.others.get(LEADER_EPOCH_CHECKPOINT)
-    if entry is None:
-        return 0
-    epochs = read_leader_epochs(read_bytes(entry), entry.path)
-    return epochs[-1].epoch if epochs else 0
 
 
 def _policy(arguments: argparse.Namespace, leader_epoch: int) -> AppendPolicy:
@@ -155,107 +122,6 @@ def _policy(arguments: argparse.Namespace, leader_epoch: int) -> AppendPolicy:
         segment_bytes=arguments.segment_bytes,
         leader_epoch=leader_epoch,
     )
-
-
-def _windows(paths: list[str]) -> Iterator[tuple[Region, Batches]]:
-    for path in paths:
-        with open_file(path) as file:
-            for window in read_windows(file):
-                yield window.region, window.batches
-                problem = window.violation
-                if problem is not None and problem.rule.severity is Severity.ERROR:
-                    raise CorruptLogError(problem)
-
-
-def _about(region: Region, batches: Batches) -> Iterator[Row]:
-    columns = (batches.position, batches.size, batches.magic, codec_ids(batches))
-    for position, size, magic, codec in zip(*(each.tolist() for each in columns), strict=True):
-        yield {
-            "type": "batch",
-            "file": region.path,
-            "position": position,
-            "size": size,
-            "magic": magic,
-            "codec": CODEC_NAMES.get(codec),
-        }
-
-
-def _judge(
-    end: LogEnd, region: Region, batches: Batches, appends: Appends, produce_version: int
-) -> Iterator[Row]:
-    """A verdict for each batch, which is an append of its own, the way a producer sends it."""
-    sent = Batches(*(column.copy() for column in batches))
-    refused = np.zeros(sent.position.size, dtype=np.bool_)
-    if appends.origin is Origin.CLIENT:
-        # The offset lies outside the CRC, and a broker overwrites it anyway.
-        modern = sent.magic >= 2
-        sent.base_offset[modern] = 0
-        sent.last_offset[modern] = sent.last_offset_delta[modern]
-        # Brokers of 4.x take produce requests from version 3 on (KIP-896).
-        refused = find_refused_requests(sent, produce_version)
-    ends = 1 + np.flatnonzero(np.diff(refused))
-    for first, stop in pairwise([0, *ends.tolist(), refused.size]):
-        some = take_batches(sent, slice(first, stop))
-        if not refused[first:stop].any():
-            for outcome in append_each(end, region, some, appends):
-                yield from _verdicts(outcome)
-            continue
-        for row in range(stop - first):
-            alone = take_batches(some, slice(row, row + 1))
-            wrong = list(check_request(region, alone, produce_version))
-            yield _violated(wrong[0].rule, wrong)
-
-
-def _verdicts(outcome: Outcome) -> Iterator[Row]:
-    """One, or as many as were taken at once."""
-    if isinstance(outcome, Taken):
-        for row in range(outcome.batches.position.size):
-            yield {"verdict": "accepted", **_stored(outcome.one(row))}
-    elif isinstance(outcome, Accepted):
-        yield {"verdict": "accepted", **_stored(outcome)}
-    elif isinstance(outcome, Duplicate):
-        seen = outcome.batch
-        offsets = {"firstOffset": seen.first_offset, "lastOffset": seen.last_offset}
-        yield {"verdict": "duplicate", **offsets}
-    elif isinstance(outcome, Refusal):
-        yield {"verdict": "refused", **_refusal(outcome)}
-    else:
-        yield _violated(outcome.rule, outcome.violations)
-
-
-def _violated(rule: Rule, violations: Sequence[Violation]) -> Row:
-    rows = [each.as_row() for each in violations]
-    return {"verdict": "refused", "rule": str(rule), "violations": rows}
-
-
-def _refusal(refusal: Refusal) -> Row:
-    return {
-        "rule": str(refusal.rule),
-        "violations": [
-            {
-                "rule": str(refusal.rule),
-                "detail": refusal.detail,
-                "found": refusal.found,
-                "expected": refusal.expected,
-            }
-        ],
-    }
-
-
-def _stored(done: Accepted) -> Row:
-    batches = done.batches
-    stores = batches.position.size > 0  # nothing of a coordinator's batch without records
-    return {
-        "firstOffset": done.first_offset,
-        "lastOffset": done.last_offset,
-        "stored": "encoded" if done.was_encoded else "in-place",
-        "storedSize": int(batches.size.sum()),
-        "storedMagic": int(batches.magic[0]) if stores else None,
-        "storedCodec": CODEC_NAMES.get(int(codec_ids(batches)[0])) if stores else None,
-        "maxTimestamp": done.max_timestamp,
-        "offsetOfMaxTimestamp": done.offset_of_max_timestamp,
-        "logAppendTime": done.log_append_time,
-    }
 
 
 def _print(row: Row, form: Format) -> None:

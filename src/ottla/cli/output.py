@@ -1,15 +1,16 @@
 """What commands have in common about output: its format, its bytes. Data goes to stdout only."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from ottla.dump.values import encode_text
+from ottla.dump.values import json_line as json_line
+from ottla.dump.values import time_text as time_text
+
 _NAME_WIDTH: Final = 40
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Format(StrEnum):
@@ -35,22 +36,6 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def json_text(value: Any) -> str:
-    """Compact JSON; characters stay themselves."""
-    # Interpreted kernels (NUMBA_DISABLE_JIT) give NumPy's integers, which JSON does not know.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=int)
-
-
-def json_line(value: Any) -> bytes:
-    """One line of JSON."""
-    return _encoded(json_text(value) + "\n")
-
-
-def _encoded(text: str) -> bytes:
-    """What is not Unicode in a file's name is escaped."""
-    return text.encode("utf-8", "backslashreplace")
-
-
 def write(data: bytes | memoryview) -> None:
     """Put bytes on stdout."""
     sys.stdout.buffer.write(data)
@@ -58,7 +43,7 @@ def write(data: bytes | memoryview) -> None:
 
 def write_text(text: str) -> None:
     """Put text on stdout, whatever is in it."""
-    write(_encoded(text))
+    write(encode_text(text))
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -82,26 +67,6 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         console.print(table)
     write_text(printed.get())
     flush()
-
-
-def time_text(timestamp: int | None) -> str | None:
-    """A time in UTC; one that no calendar has stays a number.
-
-    >>> time_text(0), time_text(-1)
-    ('1970-01-01T00:00:00.000Z', None)
-    """
-    if timestamp is None or timestamp < 0:
-        return None
-    return date_text(timestamp) or str(timestamp)
-
-
-def date_text(timestamp: int) -> str | None:
-    """A time in UTC, before 1970 too; None for one that no calendar has."""
-    try:
-        time = _EPOCH + timedelta(milliseconds=timestamp)
-    except OverflowError:
-        return None
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def flush() -> None:

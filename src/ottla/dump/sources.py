@@ -14,7 +14,7 @@ from ottla.log.files.partition import Partition, find_partitions
 from ottla.storage.files import is_remote, local_path
 
 
-class Source(NamedTuple):
+class DumpSource(NamedTuple):
     """A file; the bytes that hold the wanted offsets, to its end if `stop` is None."""
 
     path: str
@@ -23,7 +23,7 @@ class Source(NamedTuple):
     stop: int | None = None
 
 
-def find_sources(selection: Selection) -> Iterator[Source]:
+def find_sources(selection: Selection) -> Iterator[DumpSource]:
     """The files in order. One that is named by itself is not looked at before its turn."""
     chooses = bool(selection.topics or selection.partitions or selection.start or selection.stop)
     if chooses:
@@ -34,10 +34,10 @@ def find_sources(selection: Selection) -> Iterator[Source]:
         if _is_directory(path):
             yield from _chosen(replace(selection, paths=(path,)))
         else:
-            yield Source(path)
+            yield DumpSource(path)
 
 
-def _chosen(selection: Selection) -> Iterator[Source]:
+def _chosen(selection: Selection) -> Iterator[DumpSource]:
     found = find_partitions(selection.paths, selection.storage)
     require_chosen(selection, found)
     for partition in filter(selection.chooses, found):
@@ -60,7 +60,7 @@ def _is_directory(path: str) -> bool:
     return os.path.isdir(local_path(path))
 
 
-def _segments(partition: Partition, bounds: Bounds, selection: Selection) -> Iterator[Source]:
+def _segments(partition: Partition, bounds: Bounds, selection: Selection) -> Iterator[DumpSource]:
     for segment in partition.segments:
         start, stop = 0, None
         if bounds.start is not None:
@@ -68,4 +68,4 @@ def _segments(partition: Partition, bounds: Bounds, selection: Selection) -> Ite
         if bounds.stop is not None:
             stop = find_stop(segment, bounds.stop, selection.storage)
         if start < (segment.log.size if stop is None else stop) or bounds == EVERYTHING:
-            yield Source(segment.log.path, bounds, start, stop)
+            yield DumpSource(segment.log.path, bounds, start, stop)

@@ -5,8 +5,8 @@ from functools import lru_cache
 from typing import Final
 
 from ottla.batch.control import ControlRecordError, read_control
-from ottla.cli.dump.style import ControlWords, End, Problem, Style
-from ottla.cli.output import json_text
+from ottla.dump.style import ControlWords, FileEnd, Problem, Style
+from ottla.dump.values import encode_text, json_text
 from ottla.format.attributes import ControlType
 from ottla.format.names import Kind, parse_file_name
 from ottla.internal import Decoded, decode_control_record
@@ -22,10 +22,6 @@ _KRAFT_NAMES: Final = {
 }
 
 
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")
-
-
 def _open_file(path: str) -> bytes:
     lines = f"Dumping {path}\n"
     named = parse_file_name(os.path.basename(path))
@@ -33,7 +29,7 @@ def _open_file(path: str) -> bytes:
         lines += f"Log starting offset: {named.offset}\n"
     if named is not None and named.kind is Kind.METADATA_SNAPSHOT:
         lines += f"Snapshot end offset: {named.offset}, epoch: {named.epoch}\n"
-    return _encode(lines)
+    return encode_text(lines)
 
 
 def _close_line(path: str) -> bytes:  # noqa: ARG001
@@ -54,7 +50,7 @@ def _say_problem(problem: Problem) -> bytes:
     }
     fields = "".join(f" {name}: {value}" for name, value in known.items() if value is not None)
     severity, rule = violation.rule.severity, violation.rule
-    return _encode(f"! {severity}: {rule}: {violation.detail}{fields}\n")
+    return encode_text(f"! {severity}: {rule}: {violation.detail}{fields}\n")
 
 
 @lru_cache(maxsize=4096)
@@ -65,12 +61,14 @@ def _say_control(key: bytes | None, value: bytes | None) -> ControlWords:
         return ControlWords(b"", str(error))
     if record.type in (ControlType.ABORT, ControlType.COMMIT):
         epoch = record.fields["coordinatorEpoch"]
-        return ControlWords(_encode(f" endTxnMarker: {record.type.name} coordinatorEpoch: {epoch}"))
+        return ControlWords(
+            encode_text(f" endTxnMarker: {record.type.name} coordinatorEpoch: {epoch}")
+        )
     if record.type is ControlType.UNKNOWN:
-        return ControlWords(_encode(f" controlType: UNKNOWN({record.type_id})"))
+        return ControlWords(encode_text(f" controlType: UNKNOWN({record.type_id})"))
     decoded = decode_control_record(key, value).value or {}
     text = json_text(decoded.get("data", dict(record.fields)))
-    return ControlWords(_encode(f" {_KRAFT_NAMES[record.type]} {text}"))
+    return ControlWords(encode_text(f" {_KRAFT_NAMES[record.type]} {text}"))
 
 
 def _say_decoded(decoded: Decoded) -> bytes:
@@ -83,15 +81,15 @@ def _say_decoded(decoded: Decoded) -> bytes:
         text += f" payload: {_DELETE}"
     if decoded.error is not None:
         text += f" undecodable: {decoded.error}"
-    return _encode(text)
+    return encode_text(text)
 
 
-def _say_end(path: str, end: End) -> bytes:
+def _say_end(path: str, end: FileEnd) -> bytes:
     text = ""
     if end.trailing:
         text = f"Found {end.trailing} invalid bytes at the end of {os.path.basename(path)}\n"
     counts = f"batches: {end.batches} records: {end.records} errors: {end.errors}"
-    return _encode(f"{text}End position: {end.position} of {end.size} {counts}\n")
+    return encode_text(f"{text}End position: {end.position} of {end.size} {counts}\n")
 
 
 TEXT: Final = Style(

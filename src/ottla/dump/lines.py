@@ -1,6 +1,6 @@
-"""Parts of a segment to printed lines: choose records, word what kernels cannot, render, count."""
+"""Parts of a segment to lines: choose records, word what kernels cannot, render, count."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple
@@ -21,9 +21,8 @@ from ottla.batch.control_records import control_violation, read_key_value
 from ottla.batch.decode import Chunk, allocate_chunk
 from ottla.batch.parts import Part
 from ottla.catalog.logs import EVERYTHING, Bounds
-from ottla.cli.dump.request import Request
-from ottla.cli.dump.style import Problem
-from ottla.cli.output import write
+from ottla.dump.request import Request
+from ottla.dump.style import Problem
 from ottla.errors import Severity, Stage
 from ottla.format.names import PartitionName
 from ottla.internal import decode_record
@@ -34,6 +33,7 @@ from ottla.kernels.text.render_tables import BatchColumns, RecordColumns
 from ottla.region import Bytes, padded
 
 OUTPUT_BYTES: Final = 1 << 20
+Write = Callable[[bytes | memoryview], None]  # where lines go; what it is given changes afterwards
 
 
 class Insert(NamedTuple):
@@ -55,6 +55,7 @@ class LinePrinter:
         self,
         path: str,
         request: Request,
+        write: Write,
         *,
         bounds: Bounds,
         partition: PartitionName | None,
@@ -63,6 +64,7 @@ class LinePrinter:
     ) -> None:
         self.path = path
         self.request = request
+        self.write = write
         self.bounds = bounds
         self.style = request.style
         self.partition = partition
@@ -77,7 +79,7 @@ class LinePrinter:
 
     def print_problem(self, problem: Problem) -> None:
         """Print a problem that belongs to no batch."""
-        write(self._say_problem(problem))
+        self.write(self._say_problem(problem))
 
     def print_part(self, part: Part) -> None:
         """Print batches, those of their records that are wanted, and what is wrong with them."""
@@ -176,7 +178,7 @@ class LinePrinter:
             if cursor[render.NEEDED] > self.out.size:
                 self.out = np.empty(cursor[render.NEEDED], dtype=np.uint8)
             done = render.render(self.out, cursor, batches, records, plan, self.style.lines)
-            write(self.out.data[: cursor[render.AT]])
+            self.write(self.out.data[: cursor[render.AT]])
 
 
 def choose_records(chunk: Chunk | None, request: Request, bounds: Bounds) -> Bools:

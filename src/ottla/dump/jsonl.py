@@ -4,8 +4,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ottla.batch.control import ControlRecordError, read_control
-from ottla.cli.dump.style import ControlWords, End, Problem, Style
-from ottla.cli.output import json_line, json_text
+from ottla.dump.style import ControlWords, FileEnd, Problem, Style
+from ottla.dump.values import json_line, json_text
 from ottla.internal import Decoded
 from ottla.kernels.text import render
 
@@ -49,7 +49,7 @@ def _say_decoded(decoded: Decoded) -> bytes:
     return b',"decoded":' + json_text(decoded._asdict()).encode()
 
 
-def _say_end(path: str, end: End) -> bytes:
+def _say_end(path: str, end: FileEnd) -> bytes:
     return json_line(
         {
             "type": "end",

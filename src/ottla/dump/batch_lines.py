@@ -1,13 +1,10 @@
-"""Print one batch: a line for each field, in colour on a terminal."""
+"""One batch as lines: one for each field, with the colours of its parts."""
 
-import argparse
-import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.batch.fields import Field, batch_fields, message_fields, record_fields
-from ottla.cli.inspect.find import Opened, find_offset, find_position, open_batch
-from ottla.cli.inspect.meanings import (
+from ottla.dump.meanings import (
     say_batch_field,
     say_control,
     say_crc,
@@ -15,11 +12,9 @@ from ottla.cli.inspect.meanings import (
     say_record_field,
     values_of,
 )
-from ottla.errors import Severity
+from ottla.dump.one_batch import OpenedBatch
 from ottla.format.attributes import CODEC_MASK, CODEC_NAMES, CONTROL
 from ottla.format.layout import BATCH_OVERHEAD, BATCH_V2, MAGIC_POSITION, position_of
-from ottla.log.files.text_logs import refuse_text
-from ottla.storage.files import open_file
 
 _ROW_BYTES = 16
 _CRC_V2_FROM = position_of("attributes", BATCH_V2)
@@ -35,37 +30,7 @@ class Cell(NamedTuple):
 Line = list[Cell]
 
 
-def inspect(arguments: argparse.Namespace) -> int:
-    """Show the batch that the command line names."""
-    with open_file(arguments.file) as file:
-        refuse_text(file)
-        if arguments.offset is not None:
-            position = find_offset(file, arguments.offset)
-        else:
-            position = find_position(file, arguments.position or 0)
-        opened = open_batch(file, position)
-    print_lines(batch_lines(arguments.file, opened, arguments.max_bytes))
-    errors = (violation.rule.severity is Severity.ERROR for violation in opened.violations)
-    return int(opened.row is None or any(errors))
-
-
-def print_lines(lines: Iterator[Line]) -> None:
-    """Put lines on stdout, in colour if somebody watches."""
-    if not sys.stdout.isatty():
-        for line in lines:
-            text = "".join(cell.text for cell in line).rstrip()
-            sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
-        sys.stdout.buffer.flush()
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, soft_wrap=True)
-    for line in lines:
-        console.print(Text.assemble(*line))
-
-
-def batch_lines(path: str, opened: Opened, max_bytes: int) -> Iterator[Line]:
+def batch_lines(path: str, opened: OpenedBatch, max_bytes: int) -> Iterator[Line]:
     """All there is to say about a batch."""
     yield [Cell(title(path, opened), "bold")]
     yield [Cell(f"{'position':>10}   {'bytes':<{3 * _ROW_BYTES}} {'field':<22} value", "dim")]
@@ -90,7 +55,7 @@ def batch_lines(path: str, opened: Opened, max_bytes: int) -> Iterator[Line]:
         yield [Cell(f"! {violation.rule.severity}: {violation}", "bold red")]
 
 
-def title(path: str, opened: Opened) -> str:
+def title(path: str, opened: OpenedBatch) -> str:
     """What is shown."""
     size = len(opened.data)
     if opened.row is None:
@@ -101,14 +66,14 @@ def title(path: str, opened: Opened) -> str:
     return f"{path} @ {opened.position}: a {kind} of magic {magic}, {size} bytes, to {last}"
 
 
-def covers(opened: Opened, is_v2: bool) -> str:
+def covers(opened: OpenedBatch, is_v2: bool) -> str:
     """Which bytes the CRC of a batch or message is of."""
     name, first = ("CRC-32C", _CRC_V2_FROM) if is_v2 else ("CRC-32", MAGIC_POSITION)
     last = opened.position + len(opened.data) - 1
     return f"{name} of bytes {opened.position + first} to {last}"
 
 
-def record_lines(opened: Opened, batch: dict[str, int], max_bytes: int) -> Iterator[Line]:
+def record_lines(opened: OpenedBatch, batch: dict[str, int], max_bytes: int) -> Iterator[Line]:
     """The records of a v2 batch, decompressed if they are compressed."""
     codec = batch["attributes"] & CODEC_MASK
     payload, start, base, covered = opened.data, BATCH_OVERHEAD, opened.position, True
@@ -131,7 +96,7 @@ def record_lines(opened: Opened, batch: dict[str, int], max_bytes: int) -> Itera
             yield from field_lines(field, say_record_field(field, batch), base, covered, max_bytes)
 
 
-def message_lines(opened: Opened, payload: bytes, max_bytes: int) -> Iterator[Line]:
+def message_lines(opened: OpenedBatch, payload: bytes, max_bytes: int) -> Iterator[Line]:
     """The messages of a wrapper."""
     yield [Cell(f"decompressed: {len(payload)} bytes", "bold")]
     for index, fields in enumerate(message_fields(payload)):

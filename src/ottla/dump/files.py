@@ -1,20 +1,18 @@
-"""Dump files one after another: read windows, print their parts, then how the file ended."""
+"""Dump files one after another: read windows, write lines of their parts, then how a file ended."""
 
-import argparse
 import os
 from collections.abc import Iterable, Iterator
 
-from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.batch.decode import Decoder
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.parts import Part, read_headers, read_parts
-from ottla.cli.dump.jsonl import JSONL
 from ottla.cli.dump.lines import LinePrinter
-from ottla.cli.dump.request import HeaderFilter, Request
-from ottla.cli.dump.sources import Source, find_sources
-from ottla.cli.dump.style import End, Problem
-from ottla.cli.dump.text import TEXT
-from ottla.cli.job import selection_of
-from ottla.cli.output import Format, flush, write
+from ottla.cli.dump.request import Request
+from ottla.cli.dump.style import Problem
+from ottla.dump.lines import LinePrinter, Write
+from ottla.dump.request import Request
+from ottla.dump.sources import DumpSource
+from ottla.dump.style import FileEnd, Problem
 from ottla.format.names import PartitionName, parse_directory_name
 from ottla.internal import INTERNAL_TOPICS
 from ottla.kernels.records import gather
@@ -25,39 +23,8 @@ from ottla.storage.files import File, open_file
 _WANTED = gather.KEYS | gather.VALUES | gather.HEADERS | gather.INDEXES | gather.CONTROL
 
 
-def request_of(arguments: argparse.Namespace) -> Request:
-    """What the command line asks for."""
-    is_text = arguments.format is Format.TEXT
-    return Request(
-        style=TEXT if is_text else JSONL,
-        keys=tuple(os.fsencode(key) for key in arguments.key),
-        headers=tuple(_header_filter(header) for header in arguments.header),
-        checks_crcs=not arguments.no_check_crcs,
-        opens_records=not arguments.no_records,
-        decodes=is_text if arguments.decode is None else arguments.decode,
-        decoder=arguments.decoder,
-        max_messages=arguments.max_messages,
-        quiet=arguments.quiet,
-        max_batch_bytes=arguments.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-    )
-
-
-def _header_filter(text: str) -> HeaderFilter:
-    """
-    >>> _header_filter("trace-id=a=b"), _header_filter("trace-id")
-    (HeaderFilter(key=b'trace-id', value=b'a=b'), HeaderFilter(key=b'trace-id', value=None))
-    """
-    key, equals, value = os.fsencode(text).partition(b"=")
-    return HeaderFilter(key, value if equals else None)
-
-
-def dump_paths(arguments: argparse.Namespace) -> int:
-    """Dump what the command line names."""
-    return dump_files(find_sources(selection_of(arguments)), request_of(arguments))
-
-
-def dump_files(sources: Iterable[Source], request: Request) -> int:
-    """Dump files until the wanted number of records is printed; return 1 if an error was found."""
+def dump_files(sources: Iterable[DumpSource], request: Request, write: Write) -> bool:
+    """Dump files until the wanted number of records is written; return whether one has an error."""
     remaining = request.max_messages
     found_error = False
     for source in sources:
@@ -67,6 +34,7 @@ def dump_files(sources: Iterable[Source], request: Request) -> int:
         printer = LinePrinter(
             source.path,
             request,
+            write,
             bounds=source.bounds,
             partition=partition,
             decoder=_decoder_for(partition, request),
@@ -77,8 +45,7 @@ def dump_files(sources: Iterable[Source], request: Request) -> int:
             dump_file(file, source, printer)
         remaining = printer.remaining
         found_error |= printer.found_error
-    flush()
-    return int(found_error)
+    return found_error
 
 
 def _partition_of(path: str) -> PartitionName | None:
@@ -93,10 +60,10 @@ def _decoder_for(partition: PartitionName | None, request: Request) -> str | Non
     return None
 
 
-def dump_file(file: File, source: Source, printer: LinePrinter) -> None:
+def dump_file(file: File, source: DumpSource, printer: LinePrinter) -> None:
     """Print the wanted part of one file, from its first batch to where reading ends."""
     request = printer.request
-    write(printer.style.open_file(printer.path))
+    printer.write(printer.style.open_file(printer.path))
     decoder = Decoder(
         _WANTED,
         check_crcs=request.checks_crcs,
@@ -130,7 +97,7 @@ def _read_window(window: Window, decoder: Decoder, request: Request) -> Iterator
 def _print_end(file: File, printer: LinePrinter, position: int, stop: int) -> None:
     stopped = printer.stopped_at
     looked = stopped is None and stop == file.size
-    end = End(
+    end = FileEnd(
         position=position if stopped is None else stopped,
         size=file.size,
         trailing=file.size - position if looked else None,
@@ -138,4 +105,4 @@ def _print_end(file: File, printer: LinePrinter, position: int, stop: int) -> No
         records=printer.records,
         errors=printer.errors,
     )
-    write(printer.style.say_end(printer.path, end))
+    printer.write(printer.style.say_end(printer.path, end))

@@ -15,7 +15,7 @@ class Problem(NamedTuple):
     resync: int | None = None
 
 
-class End(NamedTuple):
+class FileEnd(NamedTuple):
     """Where reading a file ended, and how many lines of each kind it gave.
 
     `trailing` is None when nobody looked: reading was told to stop early.
@@ -45,4 +45,4 @@ class Style(NamedTuple):
     say_problem: Callable[[Problem], bytes]
     say_control: Callable[[bytes | None, bytes | None], ControlWords]
     say_decoded: Callable[[Decoded], bytes]
-    say_end: Callable[[str, End], bytes]
+    say_end: Callable[[str, FileEnd], bytes]

@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.batch.control import ControlRecordError, read_control
 from ottla.batch.fields import Field
-from ottla.cli.output import date_text, json_text
+from ottla.dump.values import date_text, json_text
 from ottla.format.attributes import (
     CODEC_MASK,
     CODEC_NAMES,

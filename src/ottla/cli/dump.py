@@ -4,11 +4,14 @@ Numba takes long to import: nothing here needs it, so that `--help` does not wai
 """
 
 import argparse
-import importlib
-from typing import Any, Final
+import os
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.flags import add_partitions, add_range
-from ottla.cli.output import add_format
+from ottla.cli.output import Format, add_format, flush, write
+
+if TYPE_CHECKING:
+    from ottla.dump.request import HeaderFilter, Request
 
 EXAMPLES: Final = """\
 examples:
@@ -109,5 +112,42 @@ def _positive(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Dump the files one after another."""
-    files = importlib.import_module("ottla.cli.dump.files")
-    return int(files.dump_paths(arguments))
+    from ottla.cli.job import selection_of
+    from ottla.dump.files import dump_files
+    from ottla.dump.sources import find_sources
+
+    found_error = dump_files(find_sources(selection_of(arguments)), _request(arguments), write)
+    flush()
+    return int(found_error)
+
+
+def _request(arguments: argparse.Namespace) -> "Request":
+    from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+    from ottla.dump.jsonl import JSONL
+    from ottla.dump.request import Request
+    from ottla.dump.text import TEXT
+
+    is_text = arguments.format is Format.TEXT
+    return Request(
+        style=TEXT if is_text else JSONL,
+        keys=tuple(os.fsencode(key) for key in arguments.key),
+        headers=tuple(_header_filter(header) for header in arguments.header),
+        checks_crcs=not arguments.no_check_crcs,
+        opens_records=not arguments.no_records,
+        decodes=is_text if arguments.decode is None else arguments.decode,
+        decoder=arguments.decoder,
+        max_messages=arguments.max_messages,
+        quiet=arguments.quiet,
+        max_batch_bytes=arguments.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+    )
+
+
+def _header_filter(text: str) -> "HeaderFilter":
+    """
+    >>> _header_filter("trace-id=a=b"), _header_filter("trace-id")
+    (HeaderFilter(key=b'trace-id', value=b'a=b'), HeaderFilter(key=b'trace-id', value=None))
+    """
+    from ottla.dump.request import HeaderFilter
+
+    key, equals, value = os.fsencode(text).partition(b"=")
+    return HeaderFilter(key, value if equals else None)

@@ -11,20 +11,21 @@ from ottla.batch.control import ControlRecordError, read_control
 from ottla.batch.control_records import control_violation, read_key_value
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.parts import Part, read_parts
-from ottla.errors import OptionError, Rule, Violation
+from ottla.errors import OptionError, Rule, Severity, Violation
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels.records import gather
 from ottla.kernels.tables import Batches, take_batches
+from ottla.log.files.text_logs import refuse_text
 from ottla.log.read.segment import read_windows
 from ottla.region import Region
-from ottla.storage.files import File
+from ottla.storage.files import File, open_file
 
 _WANTED: Final = gather.KEYS | gather.VALUES | gather.INDEXES | gather.CONTROL
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedBatch:
     """The bytes of a batch and what is known of it.
 
     `row` is None where no batch can be cut; `data` is then what may be its beginning. `payload` is
@@ -38,6 +39,26 @@ class Opened:
     payload: bytes | None
     shift: int
     violations: tuple[Violation, ...]
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether no batch is here, or one with an error."""
+        errors = (violation.rule.severity is Severity.ERROR for violation in self.violations)
+        return self.row is None or any(errors)
+
+
+def open_at_position(path: str, position: int) -> OpenedBatch:
+    """Open the batch that holds this byte, or what stands there in its place."""
+    with open_file(path) as file:
+        refuse_text(file)
+        return open_batch(file, find_position(file, position))
+
+
+def open_at_offset(path: str, offset: int) -> OpenedBatch:
+    """Open the batch that holds this offset."""
+    with open_file(path) as file:
+        refuse_text(file)
+        return open_batch(file, find_offset(file, offset))
 
 
 def find_position(file: File, position: int) -> int:
@@ -70,7 +91,7 @@ def find_offset(file: File, offset: int) -> int:
     raise OptionError(f"no batch has offset {offset}; the last ends at {last}")
 
 
-def open_batch(file: File, position: int) -> Opened:
+def open_batch(file: File, position: int) -> OpenedBatch:
     """Cut, check and decompress the batch that begins at `position`."""
     for window in read_windows(file, start=position):
         if window.batches.position.size:
@@ -78,8 +99,8 @@ def open_batch(file: File, position: int) -> Opened:
             return _decode(window.region, row)
         if window.violation is not None:
             front = _read(file, position, BATCH_OVERHEAD)
-            return Opened(position, front, None, None, 0, (window.violation,))
-    return Opened(position, _read(file, position, BATCH_OVERHEAD), None, None, 0, ())
+            return OpenedBatch(position, front, None, None, 0, (window.violation,))
+    return OpenedBatch(position, _read(file, position, BATCH_OVERHEAD), None, None, 0, ())
 
 
 def _read(file: File, position: int, size: int) -> bytes:
@@ -87,7 +108,7 @@ def _read(file: File, position: int, size: int) -> bytes:
     return data[: file.read_into(data, position, size)].tobytes()
 
 
-def _decode(region: Region, row: Batches) -> Opened:
+def _decode(region: Region, row: Batches) -> OpenedBatch:
     decoder = Decoder(_WANTED)
     violations = _violations(decoder, region, row)
     if any(violation.rule is Rule.CRC_MATCHES for violation in violations):
@@ -101,7 +122,7 @@ def _decode(region: Region, row: Batches) -> Opened:
     position, size = int(row.position[0]), int(row.size[0])
     start = position - region.position
     data = region.data[start : start + size].tobytes()
-    return Opened(position, data, row, payload, int(payloads.shift[0]), tuple(violations))
+    return OpenedBatch(position, data, row, payload, int(payloads.shift[0]), tuple(violations))
 
 
 def _violations(decoder: Decoder, region: Region, row: Batches) -> list[Violation]:

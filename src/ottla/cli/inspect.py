@@ -4,8 +4,14 @@ Numba takes long to import: nothing here needs it, so that `--help` does not wai
 """
 
 import argparse
-import importlib
-from typing import Any, Final
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.cli.output import flush, write_text
+
+if TYPE_CHECKING:
+    from ottla.dump.batch_lines import Line
 
 EXAMPLES: Final = """\
 examples:
@@ -48,5 +54,27 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the batch; 1 if it is broken."""
-    view = importlib.import_module("ottla.cli.inspect.view")
-    return int(view.inspect(arguments))
+    from ottla.dump.batch_lines import batch_lines
+    from ottla.dump.one_batch import open_at_offset, open_at_position
+
+    if arguments.offset is not None:
+        opened = open_at_offset(arguments.file, arguments.offset)
+    else:
+        opened = open_at_position(arguments.file, arguments.position or 0)
+    _print(batch_lines(arguments.file, opened, arguments.max_bytes))
+    return int(opened.is_broken)
+
+
+def _print(lines: "Iterator[Line]") -> None:
+    """Put lines on stdout, in colour if somebody watches."""
+    if not sys.stdout.isatty():
+        for line in lines:
+            write_text("".join(cell.text for cell in line).rstrip() + "\n")
+        flush()
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(Text.assemble(*line))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
-from ottla.cli.dump.style import Style
+from ottla.dump.style import Style
 
 
 class HeaderFilter(NamedTuple):

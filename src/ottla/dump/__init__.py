@@ -1,0 +1,1 @@
+"""What `ottla dump`, `inspect`, `append` and `transactions` show, unprinted: lines and rows."""
