@@ -1,21 +1,20 @@
-"""Control records: their key, and the value of each type, read and written.
+"""Control records: their key, and the value of each type, read and written by one description.
 
 Keys and end-transaction markers are plain structs. The values of KRaft records are in Kafka's
 flexible encoding: lengths are unsigned varints one too large, and each struct ends with tagged
-fields, which are skipped. Fields have the names and shapes that `ottla dump` prints.
+fields, which are skipped. Fields have the names and shapes of Kafka's own JSON.
 """
 
 import base64
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from ottla.batch.utf8 import java_utf8
 from ottla.errors import OptionError
 from ottla.format.attributes import ControlType
 
 Fields = Mapping[str, Any]
-T = TypeVar("T")
 
 KEY: Final = struct.Struct(">hh")  # version, type
 END_MARKER: Final = struct.Struct(">hi")  # version, coordinator epoch
@@ -25,16 +24,73 @@ MAX_STRING_SIZE: Final = 0x7FFF
 NO_DIRECTORY: Final = "A" * 22  # Uuid.ZERO_UUID: version 0 of a leader change has no directories
 
 
+class ControlField(NamedTuple):
+    """A field of a message: a number, text or id, or one or many structs with fields of their own.
+
+    `kind` is a code of the module struct, or one of the words below; `since` a version.
+    """
+
+    name: str
+    kind: str
+    fields: tuple["ControlField", ...] = ()
+    since: int = 0
+
+
+_INT16, _UINT16, _INT32, _INT64 = ">h", ">H", ">i", ">q"
+_STRING, _UUID, _STRUCT, _ARRAY = "string", "uuid", "struct", "array"
+
+_VERSION: Final = ControlField("version", _INT16)
+_LEADER_VOTER: Final = (
+    ControlField("voterId", _INT32),
+    ControlField("voterDirectoryId", _UUID, since=1),
+)
+_ENDPOINT: Final = (
+    ControlField("name", _STRING),
+    ControlField("host", _STRING),
+    ControlField("port", _UINT16),
+)
+_FEATURE: Final = (
+    ControlField("minSupportedVersion", _INT16),
+    ControlField("maxSupportedVersion", _INT16),
+)
+_VOTER: Final = (
+    ControlField("voterId", _INT32),
+    ControlField("voterDirectoryId", _UUID),
+    ControlField("endpoints", _ARRAY, _ENDPOINT),
+    ControlField("kRaftVersionFeature", _STRUCT, _FEATURE),
+)
+_MESSAGES: Final[dict[int, tuple[ControlField, ...]]] = {
+    ControlType.LEADER_CHANGE: (
+        _VERSION,
+        ControlField("leaderId", _INT32),
+        ControlField("voters", _ARRAY, _LEADER_VOTER),
+        ControlField("grantingVoters", _ARRAY, _LEADER_VOTER),
+    ),
+    ControlType.SNAPSHOT_HEADER: (_VERSION, ControlField("lastContainedLogTimestamp", _INT64)),
+    ControlType.SNAPSHOT_FOOTER: (_VERSION,),
+    ControlType.KRAFT_VERSION: (_VERSION, ControlField("kRaftVersion", _INT16)),
+    ControlType.KRAFT_VOTERS: (_VERSION, ControlField("voters", _ARRAY, _VOTER)),
+}
+_MARKERS: Final = (ControlType.ABORT, ControlType.COMMIT)
+_VALUE_VERSION: Final = struct.Struct(_INT16)  # of every message, its first field
+# Defined by KAFKA-16915 and, as of 4.3, written and read by no broker (KAFKA-17206).
+_NEWEST_VERSIONS: Final[dict[int, int]] = {ControlType.LEADER_CHANGE: 1}
+
+
 class ControlRecordError(ValueError):
     """Kafka cannot read this control record."""
 
 
 class ControlRecord(NamedTuple):
-    """What a control record says; a type that Kafka does not know has no fields."""
+    """What a control record says; a type that Kafka does not know has no fields.
+
+    `size` is how many bytes of the value were read: Kafka ignores those behind them.
+    """
 
     type_id: int
     key_version: int
     fields: Fields
+    size: int
 
     @property
     def type(self) -> ControlType:
@@ -42,20 +98,55 @@ class ControlRecord(NamedTuple):
         return _control_type(self.type_id)
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `ottla dump` prints."""
+        """The object that a dump in JSON lines has: small structs are lists of their values."""
         named = {"type": self.type.name, "typeId": self.type_id, "keyVersion": self.key_version}
-        return named | dict(self.fields)
+        fields = dict(self.fields)
+        if self.type is ControlType.LEADER_CHANGE:
+            for name in ("voters", "grantingVoters"):
+                fields[name] = [_short_leader_voter(voter) for voter in fields[name]]
+        if self.type is ControlType.KRAFT_VOTERS:
+            fields["voters"] = [_short_voter(voter) for voter in fields["voters"]]
+        return named | fields
+
+
+def _short_leader_voter(voter: Fields) -> list[int | str]:
+    return [voter["voterId"], voter.get("voterDirectoryId", NO_DIRECTORY)]
+
+
+def _short_voter(voter: Fields) -> Fields:
+    return {
+        "voterId": voter["voterId"],
+        "directoryId": voter["voterDirectoryId"],
+        "endpoints": [[*endpoint.values()] for endpoint in voter["endpoints"]],
+        "kRaftVersionFeature": [*voter["kRaftVersionFeature"].values()],
+    }
 
 
 def read_control(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """Read key and value as ControlRecordUtils does; bytes left over are ignored."""
-    version, type_id = read_control_key(key)
+    """Read key and value as ControlRecordUtils does: as version 0, whatever they say."""
+    return _read(key, value, {})
+
+
+def read_any_control(key: bytes | None, value: bytes | None) -> ControlRecord:
+    """Read key and value by the version that they say, if Kafka has defined it."""
+    return _read(key, value, _NEWEST_VERSIONS)
+
+
+def _read(key: bytes | None, value: bytes | None, newest: Mapping[int, int]) -> ControlRecord:
+    key_version, type_id = read_control_key(key)
     control_type = _control_type(type_id)
     if control_type is ControlType.UNKNOWN:
-        return ControlRecord(type_id, version, {})
+        return ControlRecord(type_id, key_version, {}, 0)
     if value is None:
         raise ControlRecordError(f"a {control_type.name} record has no value")
-    return ControlRecord(type_id, version, _READERS[control_type](_Reader(value)))
+    reader = _ValueReader(value)
+    if control_type in _MARKERS:
+        return ControlRecord(type_id, key_version, _read_end_marker(reader), reader.at)
+    (version,) = _VALUE_VERSION.unpack(_ValueReader(value).take(_VALUE_VERSION.size))
+    known = 0 <= version <= newest.get(control_type, CURRENT_VERSION)
+    layout = version if known else CURRENT_VERSION
+    fields = _read_struct(reader, _MESSAGES[control_type], layout)
+    return ControlRecord(type_id, key_version, fields, reader.at)
 
 
 def read_control_key(key: bytes | None) -> tuple[int, int]:
@@ -74,16 +165,19 @@ def write_control(control_type: ControlType, fields: Fields) -> tuple[bytes, byt
     """Return key and value; the inverse of `read_control` for the types that Kafka knows."""
     if control_type is ControlType.UNKNOWN:
         raise OptionError("a control record of unknown type cannot be written")
-    writer = _Writer()
-    _WRITERS[control_type](writer, fields)
-    return KEY.pack(CURRENT_VERSION, control_type), bytes(writer.data)
+    key = KEY.pack(CURRENT_VERSION, control_type)
+    if control_type in _MARKERS:
+        return key, END_MARKER.pack(CURRENT_VERSION, fields["coordinatorEpoch"])
+    versioned = {"version": CURRENT_VERSION} | dict(fields)
+    return key, _write_struct(versioned, _MESSAGES[control_type])
 
 
 def _control_type(type_id: int) -> ControlType:
-    return ControlType(type_id) if type_id in _READERS else ControlType.UNKNOWN
+    known = type_id in _MESSAGES or type_id in _MARKERS
+    return ControlType(type_id) if known else ControlType.UNKNOWN
 
 
-class _Reader:
+class _ValueReader:
     """A position in a value, which every read moves."""
 
     def __init__(self, data: bytes) -> None:
@@ -96,36 +190,15 @@ class _Reader:
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def signed(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big", signed=True)
-
-    def unsigned(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big")
-
     def varint(self) -> int:
         value = 0
         for shift in range(0, 35, 7):
-            byte = self.unsigned(1)
+            byte = self.take(1)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 # ByteUtils reads an int: bits past 32 are lost, and the highest is a sign.
                 return ((value + 2**31) & 0xFFFFFFFF) - 2**31
         raise ControlRecordError("a varint has more than 5 bytes")
-
-    def string(self) -> str:
-        size = self.varint() - 1
-        if not 0 <= size <= MAX_STRING_SIZE:
-            raise ControlRecordError(f"a string has a size of {size}")
-        return java_utf8(self.take(size))
-
-    def uuid(self) -> str:
-        return base64.urlsafe_b64encode(self.take(UUID_SIZE)).rstrip(b"=").decode("ascii")
-
-    def array(self, read: Callable[["_Reader"], T]) -> list[T]:
-        count = self.varint() - 1
-        if not 0 <= count <= len(self.data) - self.at:
-            raise ControlRecordError(f"an array has {count} elements")
-        return [read(self) for _ in range(count)]
 
     def tags(self) -> None:
         for _ in range(self.varint()):
@@ -133,177 +206,68 @@ class _Reader:
             self.take(self.varint())
 
 
-class _Writer:
-    """Bytes, and a way to add each kind of field."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def integer(self, value: int, size: int) -> None:
-        self.data += value.to_bytes(size, "big", signed=True)
-
-    def varint(self, value: int) -> None:
-        while value >= 0x80:
-            self.data.append(value & 0x7F | 0x80)
-            value >>= 7
-        self.data.append(value)
-
-    def string(self, text: str) -> None:
-        data = text.encode("utf-8")
-        self.varint(len(data) + 1)
-        self.data += data
-
-    def uuid(self, text: str) -> None:
-        self.data += base64.urlsafe_b64decode(text + "==")
-
-    def array(self, items: Sequence[T], write: Callable[["_Writer", T], None]) -> None:
-        self.varint(len(items) + 1)
-        for item in items:
-            write(self, item)
-
-    def tags(self) -> None:
-        self.varint(0)
-
-
-def _read_end_marker(reader: _Reader) -> Fields:
+def _read_end_marker(reader: _ValueReader) -> Fields:
     version, coordinator_epoch = END_MARKER.unpack(reader.take(END_MARKER.size))
     if version < 0:
         raise ControlRecordError(f"the version of an end-transaction marker is {version}")
     return {"coordinatorEpoch": coordinator_epoch}
 
 
-def _write_end_marker(writer: _Writer, fields: Fields) -> None:
-    writer.data += END_MARKER.pack(CURRENT_VERSION, fields["coordinatorEpoch"])
-
-
-def _read_leader_change(reader: _Reader) -> Fields:
-    fields = {
-        "version": reader.signed(2),
-        "leaderId": reader.signed(4),
-        "voters": reader.array(_read_leader_voter),
-        "grantingVoters": reader.array(_read_leader_voter),
+def _read_struct(reader: _ValueReader, fields: Sequence[ControlField], version: int) -> Fields:
+    values = {
+        field.name: _read_field(reader, field, version)
+        for field in fields
+        if field.since <= version
     }
     reader.tags()
-    return fields
+    return values
 
 
-def _write_leader_change(writer: _Writer, fields: Fields) -> None:
-    writer.integer(fields.get("version", CURRENT_VERSION), 2)
-    writer.integer(fields["leaderId"], 4)
-    writer.array(fields["voters"], _write_leader_voter)
-    writer.array(fields["grantingVoters"], _write_leader_voter)
-    writer.tags()
+def _read_field(reader: _ValueReader, field: ControlField, version: int) -> Any:
+    if field.kind == _STRUCT:
+        return _read_struct(reader, field.fields, version)
+    if field.kind == _ARRAY:
+        count = reader.varint() - 1
+        if not 0 <= count <= len(reader.data) - reader.at:
+            raise ControlRecordError(f"an array has {count} elements")
+        return [_read_struct(reader, field.fields, version) for _ in range(count)]
+    if field.kind == _UUID:
+        return base64.urlsafe_b64encode(reader.take(UUID_SIZE)).rstrip(b"=").decode("ascii")
+    if field.kind == _STRING:
+        size = reader.varint() - 1
+        if not 0 <= size <= MAX_STRING_SIZE:
+            raise ControlRecordError(f"a string has a size of {size}")
+        return java_utf8(reader.take(size))
+    return struct.unpack(field.kind, reader.take(struct.calcsize(field.kind)))[0]
 
 
-def _read_leader_voter(reader: _Reader) -> list[int | str]:
-    voter = reader.signed(4)
-    reader.tags()
-    return [voter, NO_DIRECTORY]
+def _write_struct(values: Fields, fields: Sequence[ControlField]) -> bytes:
+    parts = [
+        _write_field(values[field.name], field)
+        for field in fields
+        if field.since <= CURRENT_VERSION
+    ]
+    return b"".join(parts) + _varint(0)  # no tagged fields
 
 
-def _write_leader_voter(writer: _Writer, voter: Sequence[Any]) -> None:
-    writer.integer(voter[0], 4)
-    writer.tags()
+def _write_field(value: Any, field: ControlField) -> bytes:
+    if field.kind == _STRUCT:
+        return _write_struct(value, field.fields)
+    if field.kind == _ARRAY:
+        parts = [_write_struct(item, field.fields) for item in value]
+        return _varint(len(parts) + 1) + b"".join(parts)
+    if field.kind == _UUID:
+        return base64.urlsafe_b64decode(f"{value}==")
+    if field.kind == _STRING:
+        data = str(value).encode("utf-8")
+        return _varint(len(data) + 1) + data
+    return struct.pack(field.kind, value)
 
 
-def _read_snapshot_header(reader: _Reader) -> Fields:
-    fields = {"version": reader.signed(2), "lastContainedLogTimestamp": reader.signed(8)}
-    reader.tags()
-    return fields
-
-
-def _write_snapshot_header(writer: _Writer, fields: Fields) -> None:
-    writer.integer(fields.get("version", CURRENT_VERSION), 2)
-    writer.integer(fields["lastContainedLogTimestamp"], 8)
-    writer.tags()
-
-
-def _read_snapshot_footer(reader: _Reader) -> Fields:
-    fields = {"version": reader.signed(2)}
-    reader.tags()
-    return fields
-
-
-def _write_snapshot_footer(writer: _Writer, fields: Fields) -> None:
-    writer.integer(fields.get("version", CURRENT_VERSION), 2)
-    writer.tags()
-
-
-def _read_kraft_version(reader: _Reader) -> Fields:
-    fields = {"version": reader.signed(2), "kRaftVersion": reader.signed(2)}
-    reader.tags()
-    return fields
-
-
-def _write_kraft_version(writer: _Writer, fields: Fields) -> None:
-    writer.integer(fields.get("version", CURRENT_VERSION), 2)
-    writer.integer(fields["kRaftVersion"], 2)
-    writer.tags()
-
-
-def _read_kraft_voters(reader: _Reader) -> Fields:
-    fields = {"version": reader.signed(2), "voters": reader.array(_read_voter)}
-    reader.tags()
-    return fields
-
-
-def _write_kraft_voters(writer: _Writer, fields: Fields) -> None:
-    writer.integer(fields.get("version", CURRENT_VERSION), 2)
-    writer.array(fields["voters"], _write_voter)
-    writer.tags()
-
-
-def _read_voter(reader: _Reader) -> Fields:
-    voter = {
-        "voterId": reader.signed(4),
-        "directoryId": reader.uuid(),
-        "endpoints": reader.array(_read_endpoint),
-        "kRaftVersionFeature": [reader.signed(2), reader.signed(2)],
-    }
-    reader.tags()  # of the feature
-    reader.tags()
-    return voter
-
-
-def _write_voter(writer: _Writer, voter: Fields) -> None:
-    writer.integer(voter["voterId"], 4)
-    writer.uuid(voter["directoryId"])
-    writer.array(voter["endpoints"], _write_endpoint)
-    for version in voter["kRaftVersionFeature"]:
-        writer.integer(version, 2)
-    writer.tags()  # of the feature
-    writer.tags()
-
-
-def _read_endpoint(reader: _Reader) -> list[int | str]:
-    endpoint: list[int | str] = [reader.string(), reader.string(), reader.unsigned(2)]
-    reader.tags()
-    return endpoint
-
-
-def _write_endpoint(writer: _Writer, endpoint: Sequence[Any]) -> None:
-    name, host, port = endpoint
-    writer.string(name)
-    writer.string(host)
-    writer.data += port.to_bytes(2, "big")
-    writer.tags()
-
-
-_READERS: Final[dict[int, Callable[[_Reader], Fields]]] = {
-    ControlType.ABORT: _read_end_marker,
-    ControlType.COMMIT: _read_end_marker,
-    ControlType.LEADER_CHANGE: _read_leader_change,
-    ControlType.SNAPSHOT_HEADER: _read_snapshot_header,
-    ControlType.SNAPSHOT_FOOTER: _read_snapshot_footer,
-    ControlType.KRAFT_VERSION: _read_kraft_version,
-    ControlType.KRAFT_VOTERS: _read_kraft_voters,
-}
-_WRITERS: Final[dict[int, Callable[[_Writer, Fields], None]]] = {
-    ControlType.ABORT: _write_end_marker,
-    ControlType.COMMIT: _write_end_marker,
-    ControlType.LEADER_CHANGE: _write_leader_change,
-    ControlType.SNAPSHOT_HEADER: _write_snapshot_header,
-    ControlType.SNAPSHOT_FOOTER: _write_snapshot_footer,
-    ControlType.KRAFT_VERSION: _write_kraft_version,
-    ControlType.KRAFT_VOTERS: _write_kraft_voters,
-}
+def _varint(value: int) -> bytes:
+    data = bytearray()
+    while value >= 0x80:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    data.append(value)
+    return bytes(data)

@@ -6,9 +6,6 @@ from collections.abc import Iterable, Iterator
 from ottla.batch.decode import Decoder
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.parts import Part, read_headers, read_parts
-from ottla.cli.dump.lines import LinePrinter
-from ottla.cli.dump.request import Request
-from ottla.cli.dump.style import Problem
 from ottla.dump.lines import LinePrinter, Write
 from ottla.dump.request import Request
 from ottla.dump.sources import DumpSource

@@ -9,7 +9,7 @@ from ottla.dump.style import ControlWords, FileEnd, Problem, Style
 from ottla.dump.values import encode_text, json_text
 from ottla.format.attributes import ControlType
 from ottla.format.names import Kind, parse_file_name
-from ottla.internal import Decoded, decode_control_record
+from ottla.internal import Decoded
 from ottla.kernels.text import render
 
 _DELETE: Final = "<DELETE>"
@@ -66,8 +66,7 @@ def _say_control(key: bytes | None, value: bytes | None) -> ControlWords:
         )
     if record.type is ControlType.UNKNOWN:
         return ControlWords(encode_text(f" controlType: UNKNOWN({record.type_id})"))
-    decoded = decode_control_record(key, value).value or {}
-    text = json_text(decoded.get("data", dict(record.fields)))
+    text = json_text(record.fields)
     return ControlWords(encode_text(f" {_KRAFT_NAMES[record.type]} {text}"))
 
 

@@ -8,6 +8,12 @@ from base64 import b64encode
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
+from ottla.batch.control import (
+    ControlRecord,
+    ControlRecordError,
+    read_any_control,
+    read_control_key,
+)
 from ottla.format.attributes import ControlType
 from ottla.internal.blobs import decode_blobs
 from ottla.internal.interpreter import struct_reader
@@ -51,17 +57,26 @@ def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Decoded
 
 def decode_control_record(key: bytes | None, value: bytes | None) -> Decoded:
     """Decode a control record of any topic."""
-    if key is None or len(key) < 4:
-        return Decoded(_raw(key), _raw(value), False, "the control type is missing")
-    number = _int16(key, 2)
+    try:
+        key_version, number = read_control_key(key)
+    except ControlRecordError as problem:
+        return Decoded(_raw(key), _raw(value), False, str(problem))
     names = {kind.value: kind.name for kind in ControlType}
-    name = {"type": names.get(number, str(number)), "version": _int16(key, 0)}
-    if value is None or len(value) < 2:
-        return Decoded(name, _raw(value), False, "the version of the control record is missing")
-    # Only the two markers have their version before the body; elsewhere it is the first field.
-    body_at = 2 if number in (ControlType.ABORT, ControlType.COMMIT) else 0
-    body, error = _decode_body("control", "record", number, _int16(value, 0), value, body_at)
-    return Decoded(name, {"version": _int16(value, 0), **body}, False, error)
+    shown_key = {"type": names.get(number, str(number)), "version": key_version}
+    try:
+        record = read_any_control(key, value)
+    except ControlRecordError as problem:
+        return Decoded(shown_key, _raw(value), False, f"{shown_key['type']}: {problem}")
+    if value is None or len(value) < 2:  # of a type that is not known
+        return Decoded(shown_key, _raw(value), False, "the version of the value is missing")
+    return Decoded(shown_key, {"version": _int16(value, 0), **_body(record, value)}, False, None)
+
+
+def _body(record: ControlRecord, value: bytes) -> dict[str, Json]:
+    if record.type is ControlType.UNKNOWN:
+        return _raw(value)
+    rest = value[record.size :]
+    return {"data": dict(record.fields)} | ({"trailing": _base64(rest)} if rest else {})
 
 
 def why_unusable(decoded: Decoded) -> str | None:

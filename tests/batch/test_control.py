@@ -7,18 +7,23 @@ from typing import Any
 import pytest
 
 from corpus import CASES, expected_lines
-from ottla.batch.control import ControlRecordError, read_control, write_control
+from ottla.batch.control import (
+    ControlRecordError,
+    read_any_control,
+    read_control,
+    write_control,
+)
 from ottla.errors import OptionError
 from ottla.format.attributes import ControlType
 
 Line = dict[str, Any]
 
-NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
+DIRECTORY = "AAECAwQFBgcICQoLDA0ODw"
 VOTER = {
     "voterId": 1,
-    "directoryId": "AAECAwQFBgcICQoLDA0ODw",
-    "endpoints": [["C", "host", 9093]],
-    "kRaftVersionFeature": [0, 1],
+    "voterDirectoryId": DIRECTORY,
+    "endpoints": [{"name": "C", "host": "host", "port": 9093}],
+    "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
 }
 # (type, fields, value in hex); EndTxnMarker is plain, the others are flexible messages.
 VALUES = [
@@ -29,7 +34,7 @@ VALUES = [
         {
             "version": 0,
             "leaderId": 3,
-            "voters": [[3, NO_DIRECTORY], [4, NO_DIRECTORY]],
+            "voters": [{"voterId": 3}, {"voterId": 4}],
             "grantingVoters": [],
         },
         "0000" "00000003" "03" "0000000300" "0000000400" "01" "00",
@@ -89,6 +94,35 @@ def test_bytes_after_a_value_are_ignored(
     control_type: ControlType, fields: Line, value: str
 ) -> None:
     assert read_control(key(control_type), bytes.fromhex(value) + b"more").fields == fields
+
+
+def test_a_dump_has_small_structs_as_lists() -> None:
+    voters = read_control(*write_control(ControlType.KRAFT_VOTERS, {"voters": [VOTER]})).as_json()
+    assert voters["voters"] == [
+        {
+            "voterId": 1,
+            "directoryId": DIRECTORY,
+            "endpoints": [["C", "host", 9093]],
+            "kRaftVersionFeature": [0, 1],
+        }
+    ]
+    assert read_any_control(key(2), WITH_DIRECTORIES).as_json()["voters"] == [[3, DIRECTORY]]
+
+
+WITH_DIRECTORIES = bytes.fromhex(
+    "0001" "00000003" "02" "00000003" "000102030405060708090a0b0c0d0e0f" "00" "01" "00"
+)  # fmt: skip
+
+
+def test_directories_of_voters_are_read_where_the_version_has_them() -> None:
+    record = read_any_control(key(2), WITH_DIRECTORIES)
+    assert record.fields["voters"] == [{"voterId": 3, "voterDirectoryId": DIRECTORY}]
+    assert record.size == len(WITH_DIRECTORIES)
+
+
+def test_kafka_takes_every_version_for_0() -> None:
+    value = bytes.fromhex("0001" "00000003" "02" "0000000300" "01" "00")  # fmt: skip
+    assert read_control(key(2), value).fields["voters"] == [{"voterId": 3}]
 
 
 def test_tagged_fields_are_skipped() -> None:
