@@ -57,6 +57,16 @@ def test_partitions_and_segments_are_listed(
     assert second["sideFiles"] == ["index"]
 
 
+@pytest.mark.parametrize("path", ["", "a.b-c-0"])
+def test_a_directory_that_a_broker_would_not_use_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], path: str
+) -> None:
+    put(tmp_path, LOG | {"meta.properties": b"version=1\nnode.id=one\ncluster.id=c\n"})
+    code, _, err = ls(capfd, str(tmp_path / path))
+    assert code == 1
+    assert "meta-properties-readable: a node id that is no number" in err
+
+
 def test_only_what_was_asked_for_is_listed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

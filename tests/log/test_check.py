@@ -124,6 +124,43 @@ def test_a_greatest_timestamp_that_no_record_has_is_named(tmp_path: Path) -> Non
     assert (found.rule, found.found, found.expected) == (Rule.MAX_TIMESTAMP, "10", "9")
 
 
+CONTROL = 0x20
+BAD_KEY = Row(0, 5, b"\0\0\0", bytes(6))
+BAD_VALUE = Row(0, 5, struct.pack(">hh", 0, 1), bytes(5))
+KRAFT = [
+    Row(0, 5, struct.pack(">hh", 0, 3), bytes(11)),  # a snapshot header
+    Row(1, 5, struct.pack(">hh", 0, 5), bytes(5)),  # a KRaft version
+    Row(2, 5, struct.pack(">hh", 0, 77), None),  # a type that readers must ignore
+]
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize(
+    ("rows", "offsets"),
+    [
+        pytest.param([BAD_KEY], [0], id="key"),
+        pytest.param([BAD_VALUE], [0], id="marker"),
+        pytest.param([*KRAFT], [], id="kraft"),
+        pytest.param([*KRAFT, BAD_VALUE._replace(offset=3)], [3], id="the-last-of-many"),
+        pytest.param([Row(0, 5, struct.pack(">hh", 0, 2), bytes(6))], [0], id="leader-change"),
+    ],
+)
+def test_control_records_that_kafka_can_not_read_are_named(
+    tmp_path: Path, rows: list[Row], offsets: list[int], codec: int
+) -> None:
+    data = batch(rows, attributes=CONTROL, codec=codec)
+    put(tmp_path, log("0.log", batch([Row(100, 5)]), data))
+    (partition,) = find_partitions([tmp_path])
+    found = [each for each in check_partition(partition) if each.rule is Rule.CONTROL_RECORD]
+    assert [each.offset for each in found] == offsets
+    assert {(each.position, each.size) for each in found} <= {(len(batch()), len(data))}
+
+
+def test_a_control_batch_that_the_cleaner_emptied_is_sound(tmp_path: Path) -> None:
+    put(tmp_path, log("0.log", builders.batch_of(b"", count=0, attributes=CONTROL)))
+    assert rules_of(tmp_path) == []
+
+
 def test_batches_outside_their_segment_are_named(tmp_path: Path) -> None:
     files = log("10.log", batch([Row(9)]), batch([Row(10), Row(20)])) | log("20.log")
     put(tmp_path, files)

@@ -68,7 +68,16 @@ def test_the_oldest_meta_properties_know_only_the_broker() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"version=2\n", b"version=1\nnode.id=1\n", b"broker.id=one\n", b"version=1\n"]
+    "data",
+    [
+        b"version=2\n",
+        b"version=one\n",
+        b"version=1\nnode.id=1\n",
+        b"version=1\n",
+        b"broker.id=one\n",
+        b"broker.id=2147483648\n",
+        b"broker.id=1\ndirectory.id=short\n",
+    ],
 )
 def test_meta_properties_that_stop_a_broker_are_refused(data: bytes) -> None:
     with pytest.raises(CorruptLogError, match="meta-properties-readable"):

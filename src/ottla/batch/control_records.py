@@ -1,10 +1,8 @@
-"""Single records of a part, for the few that Python has to read: control records above all."""
+"""Single records of a chunk, for the few that Python has to read: control records above all."""
 
 import numpy as np
 import numpy.typing as npt
 
-from ottla.batch.parts import Part
-from ottla.errors import Rule, Violation
 from ottla.kernels.tables import RecordBuffers
 from ottla.region import Bytes
 
@@ -19,18 +17,3 @@ def _read(data: Bytes, bounds: npt.NDArray[np.int32], valid: Bytes, record: int)
     if not valid[record >> 3] >> (record & 7) & 1:
         return None
     return data[bounds[record] : bounds[record + 1]].tobytes()
-
-
-def control_violation(part: Part, row: int, record: int, *, path: str, detail: str) -> Violation:
-    """A control record that Kafka cannot read (ControlRecordUtils)."""
-    assert part.chunk is not None
-    offset = int(part.chunk.buffers.offset[record])
-    return Violation(
-        Rule.CONTROL_RECORD,
-        detail,
-        path,
-        int(part.batches.position[row]),
-        size=int(part.batches.size[row]),
-        offset=offset,
-        last_offset=offset,
-    )

@@ -19,7 +19,8 @@ from ottla.cli.output import (
 )
 from ottla.errors import CorruptLogError, Severity, Violation
 from ottla.format.names import LOG_START_CHECKPOINT, DirectoryState
-from ottla.log.check.summary import Summary, combine, problems_beside, strangers, summarize
+from ottla.log.check.directory import check_directory
+from ottla.log.check.summary import Summary, combine, problems_beside, summarize
 from ottla.log.files.checkpoints import TopicPartition, read_offset_checkpoint
 from ottla.log.files.partition import LogDirectory, Partition, Segment, read_log_directories
 from ottla.log.write.extent import remote_offsets
@@ -88,7 +89,7 @@ def _rows(arguments: argparse.Namespace, problems: list[Violation]) -> Iterator[
     directories = read_log_directories(selection.paths)
     require_chosen(selection, [one for found in directories for one in found.partitions])
     for directory in directories:
-        problems += strangers(directory)
+        problems += check_directory(directory)
         starts = _log_starts(directory, problems)
         for partition in directory.partitions:
             if selection.chooses(partition):

@@ -16,7 +16,7 @@ from ottla.cli.output import Format, add_format, flush, json_line, write, write_
 from ottla.cli.recovery import print_recovery
 from ottla.errors import OptionError, Severity, Violation
 from ottla.jobs.verify.plan import VERDICT_SCHEMA, VerifyOptions
-from ottla.log.check.summary import strangers
+from ottla.log.check.directory import check_directory
 from ottla.log.files.partition import read_log_directories
 from ottla.storage.files import move_files, open_output
 
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         with verify(spark, partitions, options, quiet=arguments.quiet) as (frame, account):
             found = (row.asDict() for row in frame.toLocalIterator())
-            about_directories = (problem.as_row() for problem in _strangers(selection))
+            about_directories = (problem.as_row() for problem in _check_directories(selection))
             rows = counted(chain(about_directories, found))
             if arguments.out:
                 _write(rows, arguments.out)
@@ -92,9 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     return int(errors > 0)
 
 
-def _strangers(selection: Selection) -> Iterator[Violation]:
+def _check_directories(selection: Selection) -> Iterator[Violation]:
     for directory in read_log_directories(selection.paths, selection.storage):
-        yield from strangers(directory)
+        yield from check_directory(directory, selection.storage)
 
 
 def _print(rows: Iterable[Row], style: Format) -> None:

@@ -3,8 +3,8 @@
 from functools import lru_cache
 from typing import Any, Final
 
-from ottla.batch.control import ControlRecordError, read_control
-from ottla.dump.style import ControlWords, FileEnd, Problem, Style
+from ottla.batch.control import read_control
+from ottla.dump.style import FileEnd, Problem, Style
 from ottla.dump.values import json_line, json_text
 from ottla.internal import Decoded
 from ottla.kernels.text import render
@@ -37,12 +37,9 @@ def _say_problem(problem: Problem) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _say_control(key: bytes | None, value: bytes | None) -> ControlWords:
-    try:
-        record = read_control(key, value)
-    except ControlRecordError as error:
-        return ControlWords(b',"control":null', str(error))
-    return ControlWords(b',"control":' + json_text(record.as_json()).encode())
+def _say_control(key: bytes | None, value: bytes | None) -> bytes:
+    record = read_control(key, value)
+    return b',"control":' + json_text(record.as_json()).encode()
 
 
 def _say_decoded(decoded: Decoded) -> bytes:
@@ -65,5 +62,12 @@ def _say_end(path: str, end: FileEnd) -> bytes:
 
 
 JSONL: Final = Style(
-    render.JSON, _open_file, _close_line, _say_problem, _say_control, _say_decoded, _say_end
+    lines=render.JSON,
+    open_file=_open_file,
+    close_line=_close_line,
+    say_problem=_say_problem,
+    say_control=_say_control,
+    no_control=b',"control":null',
+    say_decoded=_say_decoded,
+    say_end=_say_end,
 )

@@ -17,7 +17,7 @@ from ottla.batch.attributes import (
     last_sequences,
     timestamp_types,
 )
-from ottla.batch.control_records import control_violation, read_key_value
+from ottla.batch.control_records import read_key_value
 from ottla.batch.decode import Chunk, allocate_chunk
 from ottla.batch.parts import Part
 from ottla.catalog.logs import EVERYTHING, Bounds
@@ -30,6 +30,7 @@ from ottla.kernels.records.select import mark_header, mark_key
 from ottla.kernels.tables import Int64s, RecordBuffers, allocate_bytes, take_batches
 from ottla.kernels.text import render
 from ottla.kernels.text.render_tables import BatchColumns, RecordColumns
+from ottla.log.check.control import check_control_records
 from ottla.region import Bytes, padded
 
 OUTPUT_BYTES: Final = 1 << 20
@@ -146,6 +147,7 @@ class LinePrinter:
             return
         rows = np.repeat(np.arange(control.size), part.record_counts)[: shown.size]
         wanted = shown if self.decoder else shown & control[rows]
+        unreadable = dict(check_control_records(part, self.path))
         buffers = part.chunk.buffers
         for record in np.flatnonzero(wanted).tolist():
             row = int(rows[record])
@@ -153,12 +155,12 @@ class LinePrinter:
             if not control[row] and self.decoder:
                 yield record, self.style.say_decoded(decode_record(self.decoder, key, value))
                 continue
-            tail, problem = self.style.say_control(key, value)
-            yield record, tail
-            if problem is not None:
-                found = control_violation(part, row, record, path=self.path, detail=problem)
-                line = self._say_problem(Problem(found, int(buffers.index[record])))
-                inserts.append(Insert(row, record + 1, line))
+            if record not in unreadable:
+                yield record, self.style.say_control(key, value)
+                continue
+            yield record, self.style.no_control
+            line = self._say_problem(Problem(unreadable[record], int(buffers.index[record])))
+            inserts.append(Insert(row, record + 1, line))
 
     def _say_problem(self, problem: Problem) -> bytes:
         self.errors += 1

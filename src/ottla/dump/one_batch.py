@@ -1,21 +1,18 @@
 """Find one batch of a file and open it, whatever its state."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from ottla.batch.attributes import is_control
-from ottla.batch.control import ControlRecordError, read_control
-from ottla.batch.control_records import control_violation, read_key_value
-from ottla.batch.decode import Chunk, Decoder
-from ottla.batch.parts import Part, read_parts
+from ottla.batch.decode import Decoder
+from ottla.batch.parts import read_parts
 from ottla.errors import OptionError, Rule, Severity, Violation
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels.records import gather
 from ottla.kernels.tables import Batches, take_batches
+from ottla.log.check.control import check_control_records
 from ottla.log.files.text_logs import refuse_text
 from ottla.log.read.segment import read_windows
 from ottla.region import Region
@@ -129,14 +126,5 @@ def _violations(decoder: Decoder, region: Region, row: Batches) -> list[Violatio
     found: list[Violation] = []
     for part in read_parts(decoder, region, row):
         found += (broken.violation for broken in part.broken)
-        if part.chunk is not None and is_control(row)[0]:
-            found += _control_violations(part, part.chunk, region.path)
+        found += (violation for _, violation in check_control_records(part, region.path))
     return found
-
-
-def _control_violations(part: Part, chunk: Chunk, path: str) -> Iterator[Violation]:
-    for record in range(chunk.count):
-        try:
-            read_control(*read_key_value(chunk.buffers, record))
-        except ControlRecordError as error:
-            yield control_violation(part, 0, record, path=path, detail=str(error))

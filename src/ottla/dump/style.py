@@ -29,20 +29,17 @@ class FileEnd(NamedTuple):
     errors: int
 
 
-class ControlWords(NamedTuple):
-    """What ends the line of a control record, and why it cannot be read if it cannot."""
-
-    tail: bytes
-    problem: str | None = None
-
-
 class Style(NamedTuple):
-    """How a dump looks: `kernels.render` does batches and records, these do the rest."""
+    """How a dump looks: `kernels.render` does batches and records, these do the rest.
+
+    `say_control` ends the line of a control record that can be read, `no_control` that of others.
+    """
 
     lines: int
     open_file: Callable[[str], bytes]
     close_line: Callable[[str], bytes]
     say_problem: Callable[[Problem], bytes]
-    say_control: Callable[[bytes | None, bytes | None], ControlWords]
+    say_control: Callable[[bytes | None, bytes | None], bytes]
+    no_control: bytes
     say_decoded: Callable[[Decoded], bytes]
     say_end: Callable[[str, FileEnd], bytes]

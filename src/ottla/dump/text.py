@@ -4,8 +4,8 @@ import os
 from functools import lru_cache
 from typing import Final
 
-from ottla.batch.control import ControlRecordError, read_control
-from ottla.dump.style import ControlWords, FileEnd, Problem, Style
+from ottla.batch.control import read_control
+from ottla.dump.style import FileEnd, Problem, Style
 from ottla.dump.values import encode_text, json_text
 from ottla.format.attributes import ControlType
 from ottla.format.names import Kind, parse_file_name
@@ -54,20 +54,14 @@ def _say_problem(problem: Problem) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _say_control(key: bytes | None, value: bytes | None) -> ControlWords:
-    try:
-        record = read_control(key, value)
-    except ControlRecordError as error:
-        return ControlWords(b"", str(error))
+def _say_control(key: bytes | None, value: bytes | None) -> bytes:
+    record = read_control(key, value)
     if record.type in (ControlType.ABORT, ControlType.COMMIT):
         epoch = record.fields["coordinatorEpoch"]
-        return ControlWords(
-            encode_text(f" endTxnMarker: {record.type.name} coordinatorEpoch: {epoch}")
-        )
+        return encode_text(f" endTxnMarker: {record.type.name} coordinatorEpoch: {epoch}")
     if record.type is ControlType.UNKNOWN:
-        return ControlWords(encode_text(f" controlType: UNKNOWN({record.type_id})"))
-    text = json_text(record.fields)
-    return ControlWords(encode_text(f" {_KRAFT_NAMES[record.type]} {text}"))
+        return encode_text(f" controlType: UNKNOWN({record.type_id})")
+    return encode_text(f" {_KRAFT_NAMES[record.type]} {json_text(record.fields)}")
 
 
 def _say_decoded(decoded: Decoded) -> bytes:
@@ -92,5 +86,12 @@ def _say_end(path: str, end: FileEnd) -> bytes:
 
 
 TEXT: Final = Style(
-    render.TEXT, _open_file, _close_line, _say_problem, _say_control, _say_decoded, _say_end
+    lines=render.TEXT,
+    open_file=_open_file,
+    close_line=_close_line,
+    say_problem=_say_problem,
+    say_control=_say_control,
+    no_control=b"",
+    say_decoded=_say_decoded,
+    say_end=_say_end,
 )

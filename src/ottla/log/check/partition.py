@@ -22,6 +22,7 @@ from ottla.kernels.tables import (
     concat_batches,
     take_batches,
 )
+from ottla.log.check.control import check_control_batches
 from ottla.log.check.order import (
     LogState,
     SegmentRange,
@@ -144,10 +145,14 @@ def see_window(window: Window, decoder: Decoder | None) -> Seen:
     sound = np.ones(window.batches.position.size, dtype=np.bool_)
     sound[whole] = False
     batches = take_batches(window.batches, sound)
-    violations += _check_timestamps(chunks, batches, window.region.path)
+    markers = read_markers(window.region, batches)
+    if decoder is not None:
+        violations += _check_timestamps(chunks, batches, window.region.path)
+        limit = decoder.max_batch_bytes
+        violations += check_control_batches(window.region, batches, markers, limit)
     if window.violation is not None:
         violations.append(window.violation)
-    return Seen(violations, batches, read_markers(window.region, batches), records)
+    return Seen(violations, batches, markers, records)
 
 
 def _judge_headers(window: Window) -> list[Broken]:

@@ -1,6 +1,5 @@
 """A partition at a glance: what its batch headers say, without reading records or CRCs."""
 
-import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ from ottla.log.check.order import (
     check_offsets,
 )
 from ottla.log.check.side_files import check_orphans, check_partition_metadata
-from ottla.log.files.partition import LogDirectory, Partition, Segment
+from ottla.log.files.partition import Partition, Segment
 from ottla.log.read.walk import walk_file
 from ottla.storage.files import File, open_file
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
@@ -92,13 +91,6 @@ def problems_beside(
     """What is wrong with the files beside the logs, as far as they tell by themselves."""
     yield from check_orphans(partition, LogState(), 0, options)
     yield from check_partition_metadata(partition, options)
-
-
-def strangers(directory: LogDirectory) -> Iterator[Violation]:
-    """Folders that keep a broker from starting."""
-    for folder in directory.strangers:
-        detail = f"'{posixpath.basename(folder)}' is no partition: a broker refuses to start"
-        yield Violation(Rule.DIRECTORY_NAME, detail, folder, 0)
 
 
 def _walk(file: File, summary: Summary, state: LogState, span: SegmentRange) -> None:

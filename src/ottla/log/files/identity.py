@@ -12,6 +12,8 @@ from ottla.errors import CorruptLogError, Rule, Violation
 _ZERO_ID: Final = bytes(16)
 _UUID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 _FIELD: Final = re.compile(r":\s+")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,99}")
+_DIRECTORY_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 _ESCAPED: Final = re.compile(r"([\\:=#!])")
 
 
@@ -70,17 +72,25 @@ class MetaProperties:
 def read_meta_properties(data: bytes, file: str) -> MetaProperties:
     """The properties of a log directory (MetaProperties.Builder)."""
     properties = _parse_properties(data.decode(errors="replace"))
-    version = properties.get("version", "0")
-    if version not in ("0", "1"):
-        raise _bad_properties(file, "unknown version", version)
-    node = properties.get("broker.id" if version == "0" else "node.id")
-    cluster = properties.get("cluster.id")
-    if version == "1" and (node is None or cluster is None):
+    version = _read_int(properties.get("version", "0"))
+    if version not in (0, 1):
+        raise _bad_properties(file, "unknown version", properties["version"])
+    text = properties.get("broker.id" if version == 0 else "node.id")
+    cluster, identity = properties.get("cluster.id"), properties.get("directory.id")
+    if version == 1 and (text is None or cluster is None):
         raise _bad_properties(file, "node.id and cluster.id are required", str(properties))
-    if node is not None and not re.fullmatch(r"-?[0-9]{1,10}", node):
-        raise _bad_properties(file, "a node id that is no number", node)
-    identity = properties.get("directory.id")
-    return MetaProperties(int(version), cluster, None if node is None else int(node), identity)
+    node = None if text is None else _read_int(text)
+    if text is not None and node is None:
+        raise _bad_properties(file, "a node id that is no number", text)
+    if identity is not None and not _DIRECTORY_ID.fullmatch(identity):
+        raise _bad_properties(file, "a directory.id that is no id", identity)
+    return MetaProperties(version, cluster, node, identity)
+
+
+def _read_int(text: str) -> int | None:
+    """As Java's Integer.parseInt."""
+    number = int(text) if _INTEGER.fullmatch(text) else None
+    return number if number is not None and -(2**31) <= number < 2**31 else None
 
 
 def write_meta_properties(properties: MetaProperties, written: str) -> bytes:
@@ -115,6 +125,8 @@ def _escape(value: str) -> str:
 
 
 def _bad_properties(file: str, detail: str, found: str) -> CorruptLogError:
+    # MetaPropertiesEnsemble: such a directory is offline; if all are, the broker does not start.
+    detail = f"{detail}: a broker does not use this log directory"
     return CorruptLogError(Violation(Rule.META_PROPERTIES_READABLE, detail, file, 0, found=found))
 
 
