@@ -1,9 +1,12 @@
 """What can be wrong: `Rule`, `Violation`, and the five exceptions. Every rule is named here once.
 
+Messages name no flags and no options: where one is needed, a `Term` stands for it.
+
 `docs/rules.md` says for each rule which Kafka class it mirrors; the code that checks it lives
 with the table it checks.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Self
@@ -203,17 +206,59 @@ class CorruptLogError(Exception):
         self.violation = violation
 
 
-class OptionError(ValueError):
+class Term(Enum):
+    """A setting or a command that a message is about, in words that no front end has for it.
+
+    A flag, an option of Spark or an argument: only `ottla.cli` and `ottla.spark` know the name.
+    """
+
+    TOPICS = "the topics"
+    PARTITIONS = "the partitions"
+    START = "the start"
+    STOP = "the end"
+    DROP_UNKEYED = "dropping them"
+    RENAME = "renaming"
+    TOPIC_IDS = "topic id"
+    FAIL_ON_DATA_LOSS = "failing on data loss"
+    NO_MATCH = "the strategy"
+    TOPIC = "the topic setting"
+    PARTITION_COUNT = "the number of partitions"
+    LEADER_EPOCH = "leader epoch"
+    KEEP_OFFSETS = "kept offsets"
+    SALVAGE = "salvage"
+
+
+class WordedError(Exception):
+    """An error whose message has parts that each front end calls by other names."""
+
+    def __init__(self, *parts: str | Term) -> None:
+        super().__init__(*parts)  # in args, so that the error pickles
+        self.parts = parts
+
+    def __str__(self) -> str:
+        return "".join(part.value if isinstance(part, Term) else part for part in self.parts)
+
+    def worded(self, names: Mapping[Term, str]) -> Self:
+        """The same error in the words of a front end."""
+        return type(self)(
+            "".join(
+                names.get(part, part.value) if isinstance(part, Term) else part
+                for part in self.parts
+            )
+        )
+
+
+class OptionError(WordedError, ValueError):
     """The caller asked for something that makes no sense; the message says what would."""
 
 
-class DataLossError(Exception):
-    """Records that were asked for are gone, and failOnDataLoss says that this is an error."""
+class DataLossError(WordedError):
+    """Records that were asked for are gone, and the caller said that this is an error."""
 
 
 class UnsupportedError(Exception):
     """Known to Kafka, and deliberately not done here."""
 
 
-class PublishError(Exception):
+class PublishError(WordedError):
     """Staged output could not be published, or a destination is in the way."""

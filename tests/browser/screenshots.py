@@ -15,6 +15,7 @@ sys.path.insert(0, str(TESTS))
 from browser.chromium import show, start_browser  # noqa: E402
 from jobs.plain_report import PlainRunner  # noqa: E402
 from ottla.catalog.selection import Selection  # noqa: E402
+from ottla.cli.report_commands import add_commands  # noqa: E402
 from ottla.html.page import render_page  # noqa: E402
 from ottla.jobs.demo import make_logs  # noqa: E402
 from ottla.jobs.report.rows import ReportOptions  # noqa: E402
@@ -29,9 +30,9 @@ def main() -> None:
         folder = Path(held)
         os.chdir(folder)
         make_logs("kafka-logs")
-        rows = build_report(
-            PlainRunner(), Selection(("kafka-logs",)), ReportOptions(), all_settings(), NOW
-        )
+        selection, options = Selection(("kafka-logs",)), ReportOptions()
+        found = build_report(PlainRunner(), selection, options, all_settings(), NOW)
+        rows = add_commands(found, selection, options, NOW)
         page = folder / "report.html"
         page.write_text(render_page(rows), encoding="utf-8")
         with start_browser(folder / "profile") as driver:

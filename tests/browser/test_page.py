@@ -13,6 +13,7 @@ from browser.chromium import show, start_browser
 from jobs.plain_report import PlainRunner
 from ottla.catalog.selection import Selection
 from ottla.cli.output import json_line
+from ottla.cli.report_commands import add_commands
 from ottla.html.page import render_page
 from ottla.jobs.demo import make_logs
 from ottla.jobs.report.rows import ReportOptions
@@ -62,8 +63,10 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     make_logs(str(folder / "kafka-logs"))
     settings = [each for each in all_settings() if each.level in (None, 1, 3)]
     selection = Selection((str(folder / "kafka-logs"),))
-    found = build_report(PlainRunner(), selection, ReportOptions(price=7.5), settings, NOW)
-    return [json.loads(json_line(row)) for row in found]
+    options = ReportOptions(price=7.5)
+    found = build_report(PlainRunner(), selection, options, settings, NOW)
+    told = add_commands(found, selection, options, NOW)
+    return [json.loads(json_line(row)) for row in told]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from builders import batch
 from jobs.plain_report import PlainRunner
 from jobs.topics import write_partition
 from ottla.catalog.selection import Selection
+from ottla.cli.report_commands import add_commands
 from ottla.errors import OptionError
 from ottla.format.attributes import Codec
 from ottla.jobs.report.rows import ReportOptions
@@ -23,8 +24,9 @@ REBATCHED = [Setting(None, None, None, BATCH_SIZES[0])]
 
 
 def report(root: Path, **options: Any) -> list[dict[str, Any]]:
-    chosen = ReportOptions(**options)
-    return build_report(PlainRunner(), Selection((str(root),)), chosen, REBATCHED, NOW)
+    chosen, selection = ReportOptions(**options), Selection((str(root),))
+    rows = build_report(PlainRunner(), selection, chosen, REBATCHED, NOW)
+    return add_commands(rows, selection, chosen, NOW)
 
 
 def of(rows: list[dict[str, Any]], kind: str, **wanted: Any) -> list[dict[str, Any]]:
@@ -120,7 +122,8 @@ def test_commands_choose_what_the_report_was_asked_for(tmp_path: Path) -> None:
         price=0.5, sample_bytes=1 << 20, split_bytes=1 << 21, seed=4, compaction=False
     )
     settings = [Setting(2, Codec.ZSTD, 3, BATCH_SIZES[0])]
-    rows = build_report(PlainRunner(), chosen, options, settings, NOW)
+    found = build_report(PlainRunner(), chosen, options, settings, NOW)
+    rows = add_commands(found, chosen, options, NOW)
     which = "--topic a --topic 'b c' --partition 1"
     assert rows[0]["commands"] == {
         "contents": f"ottla ls {root} {which}",

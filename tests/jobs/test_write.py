@@ -34,6 +34,7 @@ from ottla.log.files.partition import find_partitions
 from ottla.options.write import parse_write_options
 from ottla.publish import journal as publish
 from ottla.publish.journal import Job, hold, open_journals, settle
+from ottla.spark.words import naming_options
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 Rows = list[dict[str, Any]]
@@ -240,7 +241,8 @@ def test_offsets_are_kept_on_demand(tmp_path: Path) -> None:
     save(out, [rows[40:]], keepoffsets="true")
     assert [row[0] for row in records_of(out / "t-0")] == [row["offset"] for row in rows]
     assert_sound(out)
-    with pytest.raises(OptionError, match="keepOffsets: offset 100 of t-0"):
+    told = "option keepOffsets: offset 100 of t-0"
+    with pytest.raises(OptionError, match=told), naming_options():
         save(out, [rows[:1]], keepoffsets="true")
     with pytest.raises(OptionError, match="do not rise in a task"):
         save(out, [[rows[1], rows[0]]], keepoffsets="true")
@@ -257,7 +259,7 @@ def test_the_option_wins_over_the_column_topic(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"topic": None}, {}, "null topic present in the data"),
+        ({"topic": None}, {}, "null topic present in the data. Use the topic option for setting"),
         ({"topic": "a/b"}, {}, "is no name for a topic"),
         ({"partition": None}, {}, "topic t is new: option numPartitions"),
         ({"partition": -1}, {}, "partition -1 in the data"),
@@ -270,7 +272,7 @@ def test_rows_that_are_no_records_are_refused(
     tmp_path: Path, changes: dict[str, Any], options: dict[str, str], message: str
 ) -> None:
     rows = [some_rows(1, 1)[0] | changes]
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(OptionError, match=message), naming_options():
         save(tmp_path / "out", [rows], **options)
     assert not (tmp_path / "out").exists()
 
@@ -278,9 +280,9 @@ def test_rows_that_are_no_records_are_refused(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"numpartitions": "1"}, "topic t has 2 partitions, not 1"),
-        ({"leaderepoch": "3"}, "leaderEpoch 3 is below 5"),
-        ({"topicids": json.dumps({"t": "BBBBBBBBBBBBBBBBBBBBBQ"})}, "topic t has the id"),
+        ({"numpartitions": "1"}, "option numPartitions: topic t has 2 partitions, not 1"),
+        ({"leaderepoch": "3"}, "option leaderEpoch 3 is below 5"),
+        ({"topicids": json.dumps({"t": "BBBBBBBBBBBBBBBBBBBBBQ"})}, "option topicIds: topic t has"),
     ],
 )
 def test_a_save_can_not_contradict_what_is_there(
@@ -289,7 +291,7 @@ def test_a_save_can_not_contradict_what_is_there(
     out = tmp_path / "out"
     save(out, [some_rows(1, 20)], leaderepoch="5")
     before = tree(out)
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(OptionError, match=message), naming_options():
         save(out, [some_rows(2, 20)], **options)
     assert tree(out) == before
 
@@ -299,7 +301,8 @@ def test_nothing_is_appended_behind_half_a_batch(tmp_path: Path) -> None:
     save(out, [[row | {"partition": 0} for row in some_rows(1, 20)]])
     with (out / "t-0" / f"{0:020d}.log").open("ab") as log:
         log.write(bytes(7))
-    with pytest.raises(PublishError, match="7 bytes that are no batch"):
+    told = "7 bytes that are no batch: append to a copy that `ottla salvage` made"
+    with pytest.raises(PublishError, match=told), naming_options():
         save(out, [[row | {"partition": 0} for row in some_rows(2, 20)]])
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from ottla.catalog.missing import no_topic
 from ottla.catalog.positions import find_log_end, find_timestamp
 from ottla.catalog.stable import Stable, find_stable
-from ottla.errors import CorruptLogError, DataLossError, OptionError
+from ottla.errors import CorruptLogError, DataLossError, OptionError, Term
 from ottla.format.names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -57,8 +57,9 @@ EVERYTHING: Final = Bounds()
 def report_loss(message: str, options: ReadOptions) -> None:
     """Raise, or go on with a warning (KafkaSourceProvider.FAIL_ON_DATA_LOSS_OPTION_KEY)."""
     if options.fail_on_data_loss:
-        raise DataLossError(f"{message}. To read what is left, set failOnDataLoss to false")
-    _LOGGER.warning("%s; going on because failOnDataLoss is false", message)
+        told = f"{message}. To read what is left, set "
+        raise DataLossError(told, Term.FAIL_ON_DATA_LOSS, " to false")
+    _LOGGER.warning("%s; going on with what is left, as the options say", message)
 
 
 def find_logs(options: ReadOptions) -> list[Log]:
@@ -221,8 +222,9 @@ def resolve_timestamp(log: Log, limit: Timestamp | Timestamps, options: ReadOpti
     if options.starting_no_match is NoMatch.ERROR:
         name = title(log.name) if log.name else log.partition.path
         raise OptionError(
-            f"no offset matched the starting timestamp {timestamp} in {name}; "
-            "startingOffsetsByTimestampStrategy=latest would start at its end"
+            f"no offset matched the starting timestamp {timestamp} in {name}; ",
+            Term.NO_MATCH,
+            "=latest would start at its end",
         )
     return None
 

@@ -8,13 +8,13 @@ import traceback
 from collections.abc import Sequence
 
 from ottla.cli.advice import describe
+from ottla.cli.flags import FLAGS
 from ottla.cli.waiting import tell_waiting
 from ottla.errors import (
     CorruptLogError,
     DataLossError,
-    OptionError,
-    PublishError,
     UnsupportedError,
+    WordedError,
 )
 from ottla.version import VERSION
 
@@ -94,9 +94,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ottla: {error.violation}", file=sys.stderr)
         return PROBLEMS_FOUND
     except DataLossError as error:
-        print(f"ottla: {error}", file=sys.stderr)
+        print(f"ottla: {error.worded(FLAGS)}", file=sys.stderr)
         return PROBLEMS_FOUND
-    except (OptionError, UnsupportedError, PublishError) as error:
+    except WordedError as error:
+        print(f"ottla: {error.worded(FLAGS)}", file=sys.stderr)
+        return WRONG_USAGE
+    except UnsupportedError as error:
         print(f"ottla: {error}", file=sys.stderr)
         return WRONG_USAGE
     except BrokenPipeError:

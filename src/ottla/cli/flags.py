@@ -1,6 +1,22 @@
 """Flags that mean the same everywhere; nothing heavy is imported, lest `--help` wait for it."""
 
 import argparse
+from typing import Final
+
+from ottla.errors import Term
+
+# What errors are about, as it is called here.
+FLAGS: Final = {
+    Term.TOPICS: "--topic",
+    Term.PARTITIONS: "--partition",
+    Term.START: "--from",
+    Term.STOP: "--to",
+    Term.DROP_UNKEYED: "--drop-unkeyed",
+    Term.RENAME: "--rename",
+    Term.TOPIC_IDS: "--topic-id",
+    Term.LEADER_EPOCH: "--leader-epoch",
+    Term.SALVAGE: "`ottla salvage`",
+}
 
 
 def add_partitions(parser: argparse.ArgumentParser) -> None:

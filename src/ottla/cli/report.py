@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ottla.cli.job import add_run, add_selection, selection_of, session, size
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write, write_text
+from ottla.cli.report_commands import add_commands
 from ottla.html.page import render_page
 from ottla.jobs.report.rows import DEFAULT_PRICE, ReportOptions, Row
 from ottla.jobs.report.steps import build_report
@@ -86,7 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         now = time.time_ns() // 1_000_000 if arguments.now is None else arguments.now
         runner = SparkRunner(spark, scratch, arguments.quiet)
-        rows = build_report(runner, selection, options, all_settings(), now)
+        found = build_report(runner, selection, options, all_settings(), now)
+    rows = add_commands(found, selection, options, now)
     if arguments.out:
         _write(arguments.out, render_page(rows))
     print_report(rows, arguments.format, arguments.out, quiet=arguments.quiet)

@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     flush()
     if not arguments.quiet:
         for problem in problems:
-            print(f"{problem.rule.severity}: {problem}", file=sys.stderr)
+            print(f"{problem.rule.severity}: {problem}; `ottla verify` says more", file=sys.stderr)
     broken = any(problem.rule.severity is Severity.ERROR for problem in problems)
     return int(broken or hanging > 0)
 

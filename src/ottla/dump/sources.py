@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ottla.catalog.logs import EVERYTHING, Bounds, Log
 from ottla.catalog.positions import find_start, find_stop
 from ottla.catalog.selection import Selection, require_chosen, resolve_selection
-from ottla.errors import OptionError
+from ottla.errors import OptionError, Term
 from ottla.format.names import parse_file_name
 from ottla.log.files.partition import Partition, find_partitions
 from ottla.storage.files import is_remote, local_path
@@ -50,7 +50,8 @@ def _refuse_snapshots(paths: Iterable[str]) -> None:
     for path in paths:
         if path.endswith(".checkpoint"):
             raise OptionError(
-                f"{path} is a snapshot: dump it without --topic, --partition, --from and --to"
+                f"{path} is a snapshot: dump it without ",
+                *(Term.TOPICS, ", ", Term.PARTITIONS, ", ", Term.START, " and ", Term.STOP),
             )
 
 

@@ -14,6 +14,7 @@ from ottla.options.read import ReadOptions
 from ottla.spark.reader import advise
 from ottla.spark.rows import corrupt_rows, internal_rows
 from ottla.spark.schema import arrow_schema, check_schema
+from ottla.spark.words import naming_options
 
 
 class InternalViewReader(DataSourceReader):
@@ -24,6 +25,7 @@ class InternalViewReader(DataSourceReader):
         self.options = options
         self.target = arrow_schema(schema)
 
+    @naming_options()
     def partitions(self) -> Sequence[InputPartition]:
         topic = VIEWS[self.options.view].topic
         found = find_internal_topic(self.options.paths, topic, self.options.storage)
@@ -37,10 +39,11 @@ def _read(
     partition: Partition, options: ReadOptions, target: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     try:
-        for contents in read_view(partition, VIEWS[options.view], options):
-            for rows in contents.rows.to_batches():
-                yield internal_rows(rows, target)
-            if contents.broken:
-                yield corrupt_rows(contents.broken, target)
+        with naming_options():
+            for contents in read_view(partition, VIEWS[options.view], options):
+                for rows in contents.rows.to_batches():
+                    yield internal_rows(rows, target)
+                if contents.broken:
+                    yield corrupt_rows(contents.broken, target)
     except CorruptLogError as error:
         raise advise(error) from None

@@ -16,6 +16,7 @@ from ottla.options.read import ReadOptions, View
 from ottla.spark.ahead import decode_ahead
 from ottla.spark.rows import core_columns, corrupt_rows, to_spark, violation_rows
 from ottla.spark.schema import arrow_schema, check_schema
+from ottla.spark.words import naming_options
 
 _VIOLATION_ROWS: Final = 4096  # in one Arrow batch: a slice can be broken from end to end
 
@@ -32,6 +33,7 @@ class KafkaLogReader(DataSourceReader):
         self.options = options
         self.target = arrow_schema(schema)
 
+    @naming_options()
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(task) for task in plan_tasks(self.options)]
 
@@ -51,7 +53,8 @@ def _read_parts(
 ) -> Generator[pa.RecordBatch]:
     for part in parts:
         try:
-            yield from _VIEWS[options.view](part, options, target)
+            with naming_options():
+                yield from _VIEWS[options.view](part, options, target)
         except CorruptLogError as error:
             raise advise(error) from None
 

@@ -26,6 +26,7 @@ from ottla.jobs.write.commit import (
 from ottla.jobs.write.stage import StagedPart, Writing, stage_rows
 from ottla.options.write import WriteOptions
 from ottla.publish.journal import Job, hold
+from ottla.spark.words import naming_options
 
 _TEXT: Final = ("string", "binary")
 # KafkaWriter.validateQuery, and what the connector's sink does not look at.
@@ -50,6 +51,7 @@ class StagedRows(WriterCommitMessage):
 class KafkaLogWriter(DataSourceArrowWriter):
     """One save. The same pickle of it writes in the tasks and commits on the driver."""
 
+    @naming_options()
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_columns(schema, options)
         options = replace(options, path=absolute(options.path))
@@ -57,9 +59,11 @@ class KafkaLogWriter(DataSourceArrowWriter):
         self.writing = begin_writing(options)
         hold(self.job)
 
+    @naming_options()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
         return stage_task(self.job, self.writing, iterator)
 
+    @naming_options()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         commit_rows(self.job, self.writing, _parts(messages))
 
@@ -70,12 +74,14 @@ class KafkaLogWriter(DataSourceArrowWriter):
 class KafkaLogStreamWriter(DataSourceStreamArrowWriter):
     """A batch of a stream. One instance writes and another commits, so tasks name the job."""
 
+    @naming_options()
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_columns(schema, options)
         if options.write_id is not None:
             raise OptionError("writeId is for a save; batches of a stream have ids of their own")
         self.writing = begin_writing(replace(options, path=absolute(options.path)))
 
+    @naming_options()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
         context = TaskContext.get()
         assert context is not None
@@ -86,6 +92,7 @@ class KafkaLogStreamWriter(DataSourceStreamArrowWriter):
         job = stream_job(self.writing.options, query, int(batch))
         return stage_task(job, self.writing, iterator)
 
+    @naming_options()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         for job in _jobs(messages):
             commit_rows(job, self.writing, _parts(messages))

@@ -33,6 +33,7 @@ from ottla.options.offsets import offsets_by_topic, parse_offsets, title
 from ottla.options.read import ReadOptions
 from ottla.spark.reader import read_task
 from ottla.spark.schema import arrow_schema, check_schema
+from ottla.spark.words import naming_options
 
 _NO_LIMIT: Final = 2**62
 
@@ -57,11 +58,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             0.0  # KafkaMicroBatchStream begins at 0 too: the first trigger always fires
         )
 
+    @naming_options()
     def initialOffset(self) -> Json:  # noqa: N802
         if self.first is None:  # Spark asks more than once
             self.first = offsets_by_topic(first_positions(self.options))
         return self.first
 
+    @naming_options()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self.pinned = last_positions(self.options)
 
@@ -72,6 +75,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadAllAvailable()
         return ReadMaxRows(options.max_offsets_per_trigger or _NO_LIMIT)
 
+    @naming_options()
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
         latest = self._latest()
         self.newest = offsets_by_topic(latest)
@@ -82,6 +86,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
         return self.newest
 
+    @naming_options()
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         tasks = plan_between(_positions(start), _positions(end), self.options)
         return [InputPartition(task) for task in tasks]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused
 from ottla.catalog.slices import Slice, Task
-from ottla.errors import CorruptLogError, OptionError
+from ottla.errors import CorruptLogError, OptionError, Term
 from ottla.jobs.rewrite.plan import sound_windows
 from ottla.kernels.records import gather
 from ottla.kernels.tables import Int64s, take_batches
@@ -154,7 +154,10 @@ def _slice_entries(
                 if not log.drops_unkeyed and has_unkeyed(log.told, batches, decoded, aborted):
                     raise OptionError(
                         f"{file.path}: records without a key, which compaction would drop; name the"
-                        " topics that are compacted with --topic, or say --drop-unkeyed"
+                        " topics that are compacted with ",
+                        Term.TOPICS,
+                        ", or say ",
+                        Term.DROP_UNKEYED,
                     )
                 yield find_entries(log.told, batches, decoded, aborted)
 

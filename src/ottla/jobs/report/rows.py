@@ -3,13 +3,11 @@
 Everything that the page shows is in a row or worked out from rows: sums of savings, and shares.
 """
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.batch.convert import Loss
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection
@@ -36,12 +34,6 @@ _MEASURES: Final = {
     "batchRecords": "batch_counts",
     "recordBytes": "record_sizes",
     "latenessMs": "lateness",
-}
-_FLAGS: Final = {  # of `ottla report`, beside what chooses logs
-    "--price-per-gb-month": "price",
-    "--sample-bytes": "sample_bytes",
-    "--split-bytes": "split_bytes",
-    "--seed": "seed",
 }
 
 
@@ -87,45 +79,7 @@ def head_row(
         "pricePerGbMonth": options.price,
         "confidence": CONFIDENCE,
         "sampleBytes": options.sample_bytes,
-        "commands": _commands(selection, created, options),
     }
-
-
-def _commands(selection: Selection, now: int, options: ReportOptions) -> dict[str, str]:
-    """What shows the same of the same logs, as of the same time."""
-    paths, chosen = selection.paths, _choosing(selection)
-    words = {
-        "contents": ["ls", *paths, *chosen],
-        "health": ["verify", *paths, *chosen],
-        "transactions": ["transactions", *paths, *chosen, "--now", str(now)],
-        "whatIf": ["report", *paths, "-o", "report.html", *chosen, *_differing(options)],
-        "compaction": ["compact", *paths, "OUT", "--include-active", "--explain", *chosen],
-    }
-    words["whatIf"] += ["--now", str(now)]
-    words["compaction"] += ["--now", f"@{now}"]
-    return {section: shlex.join(["ottla", *each]) for section, each in words.items()}
-
-
-def _choosing(selection: Selection) -> list[str]:
-    """The flags that choose the same partitions."""
-    words = [word for topic in selection.topics for word in ("--topic", topic)]
-    return words + _choosing_partitions(selection)
-
-
-def _choosing_partitions(selection: Selection) -> list[str]:
-    return [word for number in selection.partitions for word in ("--partition", str(number))]
-
-
-def _differing(options: ReportOptions) -> list[str]:
-    """The flags of a report that are not as usual; its what-if is what the command is to show."""
-    usual = ReportOptions()
-    words = [
-        word
-        for flag, name in _FLAGS.items()
-        if getattr(options, name) != getattr(usual, name)
-        for word in (flag, str(getattr(options, name)))
-    ]
-    return words if options.compaction else [*words, "--without", "compaction"]
 
 
 def topic_rows(logs: Sequence[Log], surveys: Sequence[Mapping[int, Survey]]) -> Iterator[Row]:
@@ -247,13 +201,7 @@ def _producers(topic: str, survey: Survey) -> Iterator[Row]:
         }
 
 
-def what_if_row(
-    plan: Plan,
-    setting: Setting,
-    found: Estimate,
-    options: ReportOptions,
-    selection: Selection,
-) -> Row:
+def what_if_row(plan: Plan, setting: Setting, found: Estimate, options: ReportOptions) -> Row:
     """What a topic would take, in bytes and money; `low` and `high` are equal if it was tried."""
     codec = None if setting.codec is None else CODEC_NAMES[setting.codec]
     topic, stored = plan.topic, plan.stored_size
@@ -274,7 +222,6 @@ def what_if_row(
         "savedBytes": stored - found.size,
         "perMonth": round(found.size * options.price / _GB, 9),
         "savedPerMonth": round((stored - found.size) * options.price / _GB, 9),
-        "command": _convert_command(topic, setting, selection),
     }
 
 
@@ -302,20 +249,6 @@ def overhead_rows(rows: Sequence[Row]) -> Iterator[Row]:
             "bytes": row["bytes"],
             "perRecord": round(beside, 2),
         }
-
-
-def _convert_command(topic: str, setting: Setting, selection: Selection) -> str | None:
-    if setting.codec is None:
-        return None  # a setting of producers
-    words = ["ottla", "convert", *selection.paths, "OUT", "--topic", topic]
-    words += _choosing_partitions(selection)
-    words += ["--magic", str(setting.magic), "--codec", CODEC_NAMES[setting.codec]]
-    if setting.codec not in (Codec.NONE, Codec.SNAPPY):
-        words += ["--level", str(setting.level)]
-    words += ["--batch-bytes", str(setting.batch_bytes)]
-    if setting.magic in (0, 1):
-        words += [word for loss in Loss for word in ("--allow-loss", loss)]
-    return shlex.join(words)
 
 
 def compaction_row(surveyed: Surveyed, explained: Row | None, survey: Survey) -> Row:

@@ -111,7 +111,7 @@ def build_report(
 def _findings(runner: Runner, selection: Selection, options: ReportOptions) -> list[Row]:
     partitions = choose_partitions(selection)
     wanted = VerifyOptions(split_bytes=options.split_bytes, storage=selection.storage)
-    return collect_findings(runner.verify(partitions, wanted), partitions, selection.paths)
+    return collect_findings(runner.verify(partitions, wanted), partitions)
 
 
 def _survey_headers(runner: Runner, plan: Compaction, now: int) -> list[Surveyed]:
@@ -156,7 +156,7 @@ def _what_if(
     measured = runner.map("what-if", trials, try_unit, MEASURED_SCHEMA)
     sizes = {(row["unit"], row["setting"]): row["size"] for row in measured}
     return [
-        what_if_row(plan, setting, plan.estimate(sizes, number), options, selection)
+        what_if_row(plan, setting, plan.estimate(sizes, number), options)
         for plan in plans
         for number, setting in enumerate(settings)
     ]

@@ -22,7 +22,7 @@ from ottla.batch.records import Reused, decode_groups
 from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection, choose_logs
 from ottla.catalog.slices import Slice
-from ottla.errors import CorruptLogError, OptionError
+from ottla.errors import CorruptLogError, OptionError, Term
 from ottla.format.names import is_topic_name
 from ottla.format.sentinels import NO_TIMESTAMP
 from ottla.jobs.output import OutputJob
@@ -235,15 +235,15 @@ def _check_renaming(logs: list[Log], renaming: Renaming) -> None:
     topics = {log.name.topic for log in logs if log.name is not None}
     for old, new in renaming.topics.items():
         if old not in topics:
-            raise OptionError(f"--rename {old}={new}: no such topic among what is restored")
+            raise OptionError(Term.RENAME, f" {old}={new}: no such topic among what is restored")
         if not is_topic_name(new):
-            raise OptionError(f"--rename {old}={new}: {new!r} is no name for a topic")
+            raise OptionError(Term.RENAME, f" {old}={new}: {new!r} is no name for a topic")
     names = {_new_topic(log, renaming) for log in logs}
     for topic, topic_id in renaming.topic_ids.items():
         if topic not in names:
-            raise OptionError(f"--topic-id {topic}={topic_id}: no such topic in the output")
+            raise OptionError(Term.TOPIC_IDS, f" {topic}={topic_id}: no such topic in the output")
         if not is_uuid(topic_id):
-            raise OptionError(f"--topic-id {topic}={topic_id}: {topic_id!r} is no topic id")
+            raise OptionError(Term.TOPIC_IDS, f" {topic}={topic_id}: {topic_id!r} is no topic id")
 
 
 def compile_filter(

@@ -1,8 +1,8 @@
 """Violations as an operator reads them: where they are, what they mean, what to do about them."""
 
 import posixpath
-import shlex
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -15,69 +15,90 @@ Row = dict[str, Any]
 _MAX_PLACES: Final = 100
 
 
+class Remedy(StrEnum):
+    """What acts on a violation, or shows more of it."""
+
+    SALVAGE = "salvage"
+    RESTORE = "restore"
+    VERIFY = "verify"
+    DUMP = "dump"
+    LIST = "ls"
+
+
 class Advice(NamedTuple):
-    """What a kind of violation means, and the command that acts on it."""
+    """What a kind of violation means, and what helps against it."""
 
     kind: str
     meaning: str
-    command: str
+    remedy: Remedy
 
 
-_SALVAGE: Final = "salvage"
-_RESTORE: Final = "restore"
-_DUMP: Final = "dump"
 _ADVICE: Final[dict[Stage, Advice]] = {
     Stage.FRAMING: Advice(
         "damage",
         "No batch can be cut here. Consumers stop, and a broker that recovers the log cuts it off.",
-        _SALVAGE,
+        Remedy.SALVAGE,
     ),
     Stage.HEADER: Advice(
-        "damage", "A batch contradicts itself: no consumer gets past it.", _SALVAGE
+        "damage",
+        "A batch contradicts itself: no consumer gets past it.",
+        Remedy.SALVAGE,
     ),
     Stage.CRC: Advice(
         "damage",
         "The bytes are not those that were written. Consumers stop with an invalid CRC.",
-        _SALVAGE,
+        Remedy.SALVAGE,
     ),
     Stage.RECORDS: Advice(
-        "damage", "The records of a batch can not be opened: no consumer gets past it.", _SALVAGE
+        "damage",
+        "The records of a batch can not be opened: no consumer gets past it.",
+        Remedy.SALVAGE,
     ),
-    Stage.RECORD: Advice("damage", "One record of an old batch is broken.", _SALVAGE),
+    Stage.RECORD: Advice("damage", "One record of an old batch is broken.", Remedy.SALVAGE),
     Stage.CONTROL: Advice(
-        "damage", "A control record says nothing readable: its transaction may never end.", _SALVAGE
+        "damage",
+        "A control record says nothing readable: its transaction may never end.",
+        Remedy.SALVAGE,
     ),
     Stage.LOG: Advice(
         "order",
         "Batches do not follow one another as a broker writes them: lost, repeated or compacted.",
-        "verify",
+        Remedy.VERIFY,
     ),
     Stage.INDEX: Advice(
         "index",
         "An index does not lead to its log. A broker that trusts it reads from a wrong place.",
-        _RESTORE,
+        Remedy.RESTORE,
     ),
     Stage.FILE: Advice(
-        "file", "A file beside the log is broken, or does not belong to it.", _RESTORE
+        "file",
+        "A file beside the log is broken, or does not belong to it.",
+        Remedy.RESTORE,
     ),
-    Stage.APPEND: Advice("order", "A broker would not have taken this batch.", "verify"),
+    Stage.APPEND: Advice("order", "A broker would not have taken this batch.", Remedy.VERIFY),
 }
 
 # Where the stage says too little.
 _ADVICE_OF_RULES: Final[dict[str, Advice]] = {
-    Rule.ZERO_TAIL: Advice("file", "The file was preallocated and never filled: harmless.", "ls"),
+    Rule.ZERO_TAIL: Advice(
+        "file",
+        "The file was preallocated and never filled: harmless.",
+        Remedy.LIST,
+    ),
     Rule.LOG_TAIL: Advice(
         "damage",
         "The log ends inside of a batch, as after a crash: a broker cuts it off.",
-        _SALVAGE,
+        Remedy.SALVAGE,
     ),
     Rule.OFFSET_GAP: Advice(
         "gap",
         "Offsets are missing. Compaction leaves such gaps; elsewhere records are lost.",
-        _DUMP,
+        Remedy.DUMP,
     ),
     Rule.MAX_TIMESTAMP: Advice(
-        "order", "A batch states another newest time than its records: lookups by time err.", _DUMP
+        "order",
+        "A batch states another newest time than its records: lookups by time err.",
+        Remedy.DUMP,
     ),
 }
 
@@ -98,16 +119,14 @@ def place_of(partition: Partition, file: str, position: int) -> int:
     return 0
 
 
-def collect_findings(
-    violations: Iterable[Row], partitions: Sequence[Partition], paths: Sequence[str]
-) -> list[Row]:
+def collect_findings(violations: Iterable[Row], partitions: Sequence[Partition]) -> list[Row]:
     """A row for each rule that is broken in a partition, with its first places."""
     homes = {(each.name.topic, each.name.partition): each for each in partitions if each.name}
     rows: dict[tuple[Any, ...], Row] = {}
     for found in violations:
         key = (found["topic"], found["partition"], found["rule"])
         if key not in rows:
-            rows[key] = _finding(found, paths)
+            rows[key] = _finding(found)
         row = rows[key]
         row["count"] += 1
         row["bytes"] += found["size"] or 0
@@ -119,7 +138,7 @@ def collect_findings(
     return sorted(rows.values(), key=lambda row: (order[row["severity"]], str(row["topic"])))
 
 
-def _finding(found: Row, paths: Sequence[str]) -> Row:
+def _finding(found: Row) -> Row:
     advice = _ADVICE_OF_RULES.get(found["rule"], _ADVICE[Stage(found["stage"])])
     return {
         "type": "finding",
@@ -136,16 +155,6 @@ def _finding(found: Row, paths: Sequence[str]) -> Row:
         "detail": found["detail"],
         "found": found["found"],
         "meaning": advice.meaning,
-        "command": _command(found, advice.command, paths),
+        "remedy": advice.remedy,
         "places": [],
     }
-
-
-def _command(found: Row, name: str, paths: Sequence[str]) -> str:
-    """The whole command line; OUT is for the reader to name."""
-    if name == _DUMP:
-        return shlex.join(["ottla", name, found["file"]])
-    words = ["ottla", name, *paths, *(["OUT"] if name in (_SALVAGE, _RESTORE) else [])]
-    if found["topic"] is not None:
-        words += ["--topic", found["topic"], "--partition", str(found["partition"])]
-    return shlex.join(words)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from ottla.errors import OptionError, PublishError
+from ottla.errors import OptionError, PublishError, Term
 from ottla.format.names import DirectoryState, parse_directory_name
 from ottla.jobs.write.place import End, Placed, find_end, place_parts, stamp_log
 from ottla.jobs.write.stage import StagedPart, Writing
@@ -214,7 +214,7 @@ def _topic_id(job: Job, options: WriteOptions, topic: str, ends: dict[int, End])
     if there is None and 0 not in ends:
         there = find_end(job, topic, 0).topic_id
     if asked is not None and there is not None and asked != there:
-        raise OptionError(f"topicIds: topic {topic} has the id {there}, not {asked}")
+        raise OptionError(Term.TOPIC_IDS, f": topic {topic} has the id {there}, not {asked}")
     return there or asked or new_topic_id()
 
 

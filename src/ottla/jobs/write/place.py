@@ -12,7 +12,7 @@ import numpy as np
 
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.restamp import move_offsets, set_leader_epoch
-from ottla.errors import CorruptLogError, OptionError, PublishError
+from ottla.errors import CorruptLogError, OptionError, PublishError, Term
 from ottla.format.names import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -132,7 +132,9 @@ def _check_tail(last: Segment, job: Job) -> None:
     if stop < last.log.size:
         raise PublishError(
             f"{last.log.path} ends with {last.log.size - stop} bytes that are no batch: append to a"
-            " copy that `ottla salvage` made"
+            " copy that ",
+            Term.SALVAGE,
+            " made",
         )
 
 
@@ -193,9 +195,10 @@ def _kept(end: End, parts: Sequence[StagedPart]) -> list[tuple[StagedPart, int]]
     for part in ordered:
         if part.first_offset < next_offset:
             raise OptionError(
-                f"keepOffsets: offset {part.first_offset} of {end.directory} is in a task by"
+                Term.KEEP_OFFSETS,
+                f": offset {part.first_offset} of {end.directory} is in a task by"
                 f" itself, or in the log, where offsets have reached {next_offset}: sort the rows"
-                " by topic, partition and offset, and append only what is behind the log"
+                " by topic, partition and offset, and append only what is behind the log",
             )
         next_offset = part.next_offset
     return [(part, 0) for part in ordered]
@@ -210,7 +213,8 @@ def _leader_epoch(options: WriteOptions, end: End) -> int | None:
         return last or 0
     if last is not None and options.leader_epoch < last:
         raise OptionError(
-            f"leaderEpoch {options.leader_epoch} is below {last}, the last of {end.directory}"
+            Term.LEADER_EPOCH,
+            f" {options.leader_epoch} is below {last}, the last of {end.directory}",
         )
     return options.leader_epoch
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ottla.arrow.from_arrow import records_from_arrow
 from ottla.batch.encode import encode_batches, split
 from ottla.batch.records import take_records
-from ottla.errors import OptionError
+from ottla.errors import OptionError, Term
 from ottla.format.names import is_topic_name
 from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.tables import Int64s, RecordBuffers
@@ -45,7 +45,9 @@ class Writing:
         wanted = options.partition_counts.get(topic, options.partition_count)
         there = self.existing.get(topic)
         if wanted is not None and there is not None and wanted < there:
-            raise OptionError(f"numPartitions: topic {topic} has {there} partitions, not {wanted}")
+            raise OptionError(
+                Term.PARTITION_COUNT, f": topic {topic} has {there} partitions, not {wanted}"
+            )
         return there if wanted is None else wanted
 
 
@@ -145,7 +147,7 @@ class _TaskWriter:
         column = rows.column("topic")
         if column.null_count:
             raise OptionError(
-                "null topic present in the data. Use the topic option for setting a topic."
+                "null topic present in the data. Use ", Term.TOPIC, " for setting a topic."
             )
         encoded = column.dictionary_encode()
         numbers = [self._number(topic) for topic in encoded.dictionary.to_pylist()]
@@ -171,14 +173,18 @@ class _TaskWriter:
             row = outside[0]
             raise OptionError(
                 f"partition {given[row]} of topic {self.topics[topics[row]]} is not in the range"
-                f" [0...{count[row] - 1}]; option numPartitions adds partitions"
+                f" [0...{count[row] - 1}]; ",
+                Term.PARTITION_COUNT,
+                " adds partitions",
             )
         unknown = np.flatnonzero((given == _NOT_CHOSEN) & (count == 0))
         if unknown.size:
             topic = self.topics[topics[unknown[0]]]
             raise OptionError(
-                f"topic {topic} is new: option numPartitions must say how many partitions it has,"
-                " or the column partition to which of them each row goes"
+                f"topic {topic} is new: ",
+                Term.PARTITION_COUNT,
+                " must say how many partitions it has, or the column partition to which of them"
+                " each row goes",
             )
         return self.partitioner.choose(records, topics, counts, given)
 
@@ -234,6 +240,7 @@ def _timestamps(rows: pa.RecordBatch, now: int) -> pa.Array:
 def _check_rising(offsets: Int64s, part: _Partition, name: tuple[str, int]) -> None:
     if offsets[0] < max(0, part.next_offset) or (np.diff(offsets) <= 0).any():
         raise OptionError(
-            f"keepOffsets: offsets of {name[0]}-{name[1]} do not rise in a task; sort the rows by"
-            " topic, partition and offset first (sort, or repartition and sortWithinPartitions)"
+            Term.KEEP_OFFSETS,
+            f": offsets of {name[0]}-{name[1]} do not rise in a task; sort the rows by topic,"
+            " partition and offset first (sort, or repartition and sortWithinPartitions)",
         )

@@ -1,0 +1,27 @@
+"""What Spark calls the things that errors are about; for the methods that Spark calls."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ottla.errors import Term, WordedError
+
+OPTIONS: Final = {
+    Term.FAIL_ON_DATA_LOSS: "option failOnDataLoss",
+    Term.NO_MATCH: "option startingOffsetsByTimestampStrategy",
+    Term.TOPIC: "the topic option",
+    Term.TOPIC_IDS: "option topicIds",
+    Term.PARTITION_COUNT: "option numPartitions",
+    Term.LEADER_EPOCH: "option leaderEpoch",
+    Term.KEEP_OFFSETS: "option keepOffsets",
+    Term.SALVAGE: "`ottla salvage`",
+}
+
+
+@contextmanager
+def naming_options() -> Iterator[None]:
+    """Raise what is raised inside in the words of Spark's options."""
+    try:
+        yield
+    except WordedError as error:
+        raise error.worded(OPTIONS) from None
