@@ -226,6 +226,8 @@ class Term(Enum):
     LEADER_EPOCH = "leader epoch"
     KEEP_OFFSETS = "kept offsets"
     SALVAGE = "salvage"
+    FINISH = "finishing it"
+    RESTORE = "restoring"
 
 
 class WordedError(Exception):

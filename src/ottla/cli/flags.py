@@ -16,6 +16,8 @@ FLAGS: Final = {
     Term.TOPIC_IDS: "--topic-id",
     Term.LEADER_EPOCH: "--leader-epoch",
     Term.SALVAGE: "`ottla salvage`",
+    Term.FINISH: "`ottla finish --help`",
+    Term.RESTORE: "`ottla restore`",
 }
 
 

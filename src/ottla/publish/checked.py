@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from ottla.errors import PublishError
+from ottla.errors import PublishError, Term
 from ottla.format.names import (
     CLEAN_SHUTDOWN,
     CLEANER_CHECKPOINT,
@@ -210,6 +210,7 @@ def _short(value: object) -> str:
 
 def _refused(path: str, why: str) -> PublishError:
     return PublishError(
-        f"{path} {why}: nothing of it is published; if it is yours, see `ottla finish --help`,"
-        " else choose another OUT"
+        f"{path} {why}: nothing of it is published; if it is yours, see ",
+        Term.FINISH,
+        ", else choose another OUT",
     )

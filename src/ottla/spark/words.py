@@ -15,6 +15,7 @@ OPTIONS: Final = {
     Term.LEADER_EPOCH: "option leaderEpoch",
     Term.KEEP_OFFSETS: "option keepOffsets",
     Term.SALVAGE: "`ottla salvage`",
+    Term.FINISH: "`ottla finish --help`",
 }
 
 

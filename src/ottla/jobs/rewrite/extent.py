@@ -5,7 +5,7 @@ from dataclasses import replace
 from ottla.catalog.logs import Bounds, Log
 from ottla.catalog.positions import find_log_end
 from ottla.catalog.selection import Selection, resolve_selection
-from ottla.errors import OptionError
+from ottla.errors import OptionError, Term
 from ottla.log.write.extent import read_lineage, remote_offsets
 
 
@@ -25,9 +25,15 @@ def settle_bounds(log: Log, selection: Selection) -> Bounds:
         raise OptionError(
             f"{log.partition.name}: offsets {remote.start} to {remote.stop - 1} are in remote"
             " storage only, and a broker that mounts the output deletes those that are not between"
-            f" {bounds.start} and {remote.stop if bounds.stop is None else bounds.stop}: leave"
-            f" {'--from' if starts_later else '--to'} out, or make another topic of it (`ottla"
-            " restore` with --rename or --topic-id)"
+            f" {bounds.start} and {remote.stop if bounds.stop is None else bounds.stop}: leave ",
+            Term.START if starts_later else Term.STOP,
+            " out, or make another topic of it (",
+            Term.RESTORE,
+            " with ",
+            Term.RENAME,
+            " or ",
+            Term.TOPIC_IDS,
+            ")",
         )
     return bounds
 
