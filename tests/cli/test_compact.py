@@ -38,6 +38,19 @@ def test_the_examples_of_the_help_work_as_printed(tmp_path: Path) -> None:
     assert "users-0: active segment" in text
 
 
+@pytest.mark.spark_long
+def test_a_log_that_stops_the_cleaner_is_explained_and_ends_with_1(tmp_path: Path) -> None:
+    make_logs(str(tmp_path / "logs"))
+    words = ["compact", "logs", "out", "--topic", "payments", "--topic", "users", "--explain"]
+    done = ottla(tmp_path, *words, "--include-active")
+    assert (done.returncode, said(done)) == (1, [])
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    stops = [row["stoppedBy"] for row in rows if row["topic"] == "payments"]
+    assert any("crc-matches" in (error or "") for error in stops)
+    [users] = [row for row in rows if row["topic"] == "users"]
+    assert (users["stoppedBy"], users["remainingRecords"]) == (None, 1000)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -7,17 +7,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.compacting import compact_plainly
+from jobs.compacting import compact_plainly, explain_plainly
 from jobs.plain import tree
 from jobs.test_compact import CLEANING, NOW, RETENTION, SPLITS, keyed, offsets_in, write_segments
+from jobs.test_explain import write_logs
 from jobs.topics import write_topic
 from ottla.catalog.selection import Selection
 from ottla.errors import CorruptLogError
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
+from ottla.jobs.report.rows import ReportOptions
+from ottla.jobs.report.steps import build_report
 from ottla.publish.journal import Job, open_journals, staged_path
 from ottla.rules.cleaner.cleanable import CleanerConfig
 from ottla.spark.compact import compact, explain_compaction
+from ottla.spark.report import SparkRunner
 from ottla.storage.files import write_file
 
 pytestmark = pytest.mark.spark
@@ -113,6 +117,24 @@ def test_an_explanation_tells_what_remains_and_what_stands_in_the_way(
     size = (out / "t-0" / f"{0:020d}.log").stat().st_size
     assert size == row["remainingBytes"]
     assert offsets_in(out / "t-0") == [1, 2, 4, 5]
+
+
+def test_the_report_and_the_explanation_of_odd_logs_are_the_same_as_in_one_process(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    logs, page = tmp_path / "logs", tmp_path / "report.html"
+    write_logs(logs)
+    options = CompactOptions(config=CleanerConfig(), includes_active=True)
+    selection = Selection((str(logs),))
+    plan = plan_compaction(selection, str(tmp_path / "out"), options, now=NOW, explains=True)
+    rows = explain_compaction(spark, plan)
+    assert rows == explain_plainly(plan)
+    assert [row["topic"] for row in rows if row["stoppedBy"]] == ["broken"]
+    runner = SparkRunner(spark, str(page))
+    report = build_report(runner, selection, ReportOptions(what_if=False), [], NOW)
+    found = [row for row in report if row["type"] == "compaction"]
+    assert found == [{"type": "compaction", **row} for row in rows]
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
 
 
 def test_an_explanation_leaves_other_jobs_alone(spark: SparkSession, tmp_path: Path) -> None:
