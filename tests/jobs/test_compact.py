@@ -198,6 +198,14 @@ def test_what_was_deleted_below_the_log_start_stays_deleted(tmp_path: Path) -> N
     assert offsets_in(out / "t-0") == [3, 4, 5]
 
 
+def test_offsets_that_nobody_wrote_are_no_open_transaction(tmp_path: Path) -> None:
+    """The empty last segment says that the log ends at 10, though its last batch is at 1."""
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    write_segments(logs / "t-0", (0, [keyed(0, b"a"), keyed(1, b"a")]), (10, []))
+    compact_plainly(compaction(logs, out))
+    assert offsets_in(out / "t-0") == [1]
+
+
 def test_a_log_below_the_dirty_ratio_is_copied(tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     write_segments(

@@ -1,5 +1,7 @@
 """Which part of a log would be cleaned, and what an operator is told about the rest."""
 
+from typing import Any
+
 import pytest
 
 from ottla.rules.cleaner.cleanable import (
@@ -99,6 +101,23 @@ def test_the_first_obstacle_is_the_one_that_holds_back_the_most() -> None:
     assert found.obstacles[1].cause == "active segment"
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({}, ["active segment"], id="nothing-is-open"),
+        pytest.param({"include_active": True}, [], id="the-active-segment-is-included"),
+        pytest.param(
+            {"include_active": True, "stable": 39}, ["open transactions"], id="the-last-is-open"
+        ),
+        pytest.param({"checkpoint": 30}, ["active segment"], id="nothing-is-dirty"),
+    ],
+)
+def test_a_limit_is_named_only_if_it_holds_something_back(
+    settings: dict[str, Any], expected: list[str]
+) -> None:
+    assert causes(find(**settings)) == expected
+
+
 def test_counts_say_why_a_cleaned_log_is_large() -> None:
     counts = CleaningCounts(100, 95, 94, 2, 3, 1000, 950)
     assert [each.cause for each in explain_counts(counts)] == [
@@ -107,6 +126,10 @@ def test_counts_say_why_a_cleaned_log_is_large() -> None:
         "tombstones",
     ]
     assert explain_counts(CleaningCounts(100, 10, 5, 0, 0, 1000, 100)) == []
+
+
+def test_keys_of_which_few_records_stay_hold_nothing_back() -> None:
+    assert explain_counts(CleaningCounts(200, 7, 7, 0, 0, 2000, 70)) == []
 
 
 # (base, log, index, time index); what fits into 100 bytes of log and 10 of index.

@@ -70,7 +70,8 @@ def find_cleanable(
 ) -> Cleanable:
     """What a cleaner would do with a log of at least one segment.
 
-    `include_active` is ours: an offline log has no writer that would need its last segment.
+    `include_active` is ours: an offline log has no writer that would need its last segment. The
+    last stable offset of a log without open transactions is its end.
     """
     first_dirty = log_start if checkpoint is None else checkpoint
     was_reset = not log_start <= first_dirty <= log_end
@@ -79,10 +80,13 @@ def find_cleanable(
     active_base = log_end if include_active else segments[-1].base_offset
     passive = segments if include_active else segments[:-1]
     young = _first_young(passive, first_dirty, now, config.min_compaction_lag_ms)
-    limits = {"active segment": active_base, "open transactions": last_stable_offset}
+    limits = {} if include_active else {"active segment": active_base}
+    if last_stable_offset < log_end:
+        limits["open transactions"] = last_stable_offset
     if young is not None:
         limits["min.compaction.lag.ms"] = young
-    bound = _floor_base(passive, max(first_dirty, min(limits.values())), active_base)
+    limit = min(limits.values(), default=log_end)
+    bound = _floor_base(passive, max(first_dirty, limit), active_base)
     clean = sum(segment.size for segment in _between(segments, 0, first_dirty))
     dirty = sum(segment.size for segment in _between(segments, min(first_dirty, bound), bound))
     exceeded = dirty > 0 and _is_overdue(passive, first_dirty, now, config.max_compaction_lag_ms)
@@ -149,7 +153,7 @@ def _obstacles(
     if found.checkpoint_was_reset:
         detail = f"outside of the log, so that cleaning begins at {found.first_dirty_offset}"
         obstacles.append(Obstacle("cleaner-offset-checkpoint", 0, detail))
-    if not found.is_chosen:
+    if found.cleanable_size and not found.is_chosen:
         detail = (
             f"dirty ratio {found.dirty_ratio:.3f} is not above {config.min_cleanable_dirty_ratio}"
         )
@@ -178,7 +182,8 @@ class CleaningCounts(NamedTuple):
 def explain_counts(counts: CleaningCounts) -> list[Obstacle]:
     """Why what was cleaned is still large."""
     obstacles = []
-    if counts.kept_records and counts.distinct_keys >= 0.9 * counts.kept_records:
+    stays_large = counts.kept_records and 2 * counts.kept_records >= counts.read_records
+    if stays_large and counts.distinct_keys >= 0.9 * counts.kept_records:
         detail = f"{counts.distinct_keys} keys in {counts.read_records} records: few repeat"
         obstacles.append(Obstacle("distinct keys", counts.kept_size, detail))
     if counts.without_key:
