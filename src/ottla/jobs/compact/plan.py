@@ -37,6 +37,7 @@ from ottla.jobs.output import OutputJob, nothing_to_close
 from ottla.kernels.cleaner.compaction import Words
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Segment, read_log_directories
+from ottla.log.write.extent import find_extent, join_lineage, read_lineage
 from ottla.options.read import ReadOptions
 from ottla.publish.journal import FinishedPartition, Job, job_name, staged_path
 from ottla.rules.cleaner.compaction import Round
@@ -101,6 +102,9 @@ def plan_compaction(
     if not logs:
         raise OptionError(f"{', '.join(selection.paths)}: no partition here has a segment")
     checkpoints = _checkpoints(selection, logs)
+    if not explains:
+        for log in logs:  # refuses, before any work, what would cost remote data
+            read_lineage(log.partition, log.log_start, selection.storage)
     return Compaction(selection, out, options, now, tuple(logs), checkpoints, explains)
 
 
@@ -230,7 +234,8 @@ def plan_second_pass(
 
     def closing(finished: Mapping[str, FinishedPartition]) -> dict[str, CompactedLog]:
         return {
-            each.directory: _closing(each, finished, its_parts[each.directory]) for each in surveyed
+            each.directory: _closing(plan, each, finished, its_parts[each.directory])
+            for each in surveyed
         }
 
     return OutputJob(
@@ -294,9 +299,15 @@ def _part(
 
 
 def _closing(
-    each: Surveyed, finished: Mapping[str, FinishedPartition], parts: Mapping[str, CompactPart]
+    plan: Compaction,
+    each: Surveyed,
+    finished: Mapping[str, FinishedPartition],
+    parts: Mapping[str, CompactPart],
 ) -> CompactedLog:
     assert each.log.name is not None
+    log, storage = each.log, plan.selection.storage
+    extent = find_extent(log.partition, log.log_start, each.log_end, storage)
+    epochs = join_lineage(extent.epochs, each.epochs)
     logs = [file for key in parts for file in finished[key].files if file.target.endswith(Kind.LOG)]
     bases = [part.base_offset for part in parts.values()]
     return CompactedLog(
@@ -304,6 +315,6 @@ def _closing(
         each.log.name,
         tuple(sorted(logs, key=lambda file: file.target)),
         max(bases),
-        replace(each.extent, base_offset=min(bases)),
+        replace(extent, base_offset=min(bases), epochs=epochs),
         f"{each.directory}.facts",
     )

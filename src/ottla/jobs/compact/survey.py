@@ -9,7 +9,7 @@ import logging
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,7 +26,6 @@ from ottla.kernels.tables import Batches
 from ottla.log.files.checkpoints import EpochStart, TopicPartition, read_offset_checkpoint
 from ottla.log.files.partition import LogDirectory, Segment
 from ottla.log.files.producer_snapshot import write_producer_snapshot
-from ottla.log.write.extent import Extent, find_extent, join_lineage
 from ottla.log.write.side_files import follow_epochs
 from ottla.rules.cleaner.cleanable import (
     Cleanable,
@@ -105,14 +104,11 @@ class Surveyed(NamedTuple):
     groups: tuple[Group, ...]
     rest: tuple[Segment, ...]
     facts: Facts
-    extent: Extent
+    log_end: int
+    epochs: tuple[EpochStart, ...]
     last_stable_offset: int
     open: Open
     legacy_horizon: int
-
-    @property
-    def log_end(self) -> int:
-        return self.extent.log_end
 
     @property
     def directory(self) -> str:
@@ -186,15 +182,14 @@ def survey_log(part: LogToSurvey) -> Surveyed:
     groups, retained = _groups(cleaned, bound, seen.transactions, part.options, part.storage)
     clean = [each for each in segments if each.base_offset < cleanable.first_dirty_offset]
     horizon = _modified(clean[-1]) - part.options.config.delete_retention_ms if clean else 0
-    end = seen.transactions.end_offset
-    extent = find_extent(part.log.partition, part.log.log_start, end, part.storage)
     return Surveyed(
         part.log,
         cleanable,
         groups,
         tuple(segments[len(cleaned) :]),
         _facts(part, seen, bound, retained),
-        replace(extent, epochs=join_lineage(extent.epochs, seen.epochs)),
+        seen.transactions.end_offset,
+        tuple(seen.epochs),
         seen.transactions.last_stable_offset(),
         seen.transactions.open(),
         horizon,
