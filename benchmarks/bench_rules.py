@@ -26,9 +26,15 @@ from ottla.batch.records import Decoded, Reused, decode_whole, take_records
 from ottla.format.attributes import Codec, ControlType
 from ottla.jobs.verify.transactions import read_transactions
 from ottla.kernels.bytes.crc import compute_crcs
-from ottla.kernels.records import gather
 from ottla.kernels.records.scan import scan
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers, allocate_batches, take_batches
+from ottla.kernels.tables import (
+    Batches,
+    Int64s,
+    RecordBuffers,
+    Wanted,
+    allocate_batches,
+    take_batches,
+)
 from ottla.log.files.partition import find_partitions
 from ottla.log.read.buffer import WINDOW_BYTES
 from ottla.region import Region, padded
@@ -51,7 +57,7 @@ LARGE = 5000  # records in about half of max.message.bytes
 NOW = 1_700_000_000_000
 SECRET = np.array([3, 4], dtype=np.uint64)
 
-_ALL = gather.CONTROL | gather.KEYS | gather.VALUES | gather.HEADERS
+_ALL = Wanted.CONTROL | Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
 _APPENDS = (
     ("append in place, none", Codec.NONE, None),
     ("append in place, lz4", Codec.LZ4, None),
@@ -183,7 +189,7 @@ def _append(windows: list[Window], target: Codec | None) -> Sum:
 
 def _append_parts(windows: list[Window], target: Codec | None) -> dict[str, Work]:
     """What an append is made of, over the same windows."""
-    decoder = Decoder(gather.CONTROL if target is None else _ALL, allocate=Reused())
+    decoder = Decoder(Wanted.CONTROL if target is None else _ALL, allocate=Reused())
 
     def decode() -> int:
         for region, batches in windows:
@@ -210,7 +216,7 @@ def _append_parts(windows: list[Window], target: Codec | None) -> dict[str, Work
 def _compaction(codec: Codec) -> Sum:
     windows = _windows(_log(codec))
     aborted = Transactions().aborted()
-    by_key = Decoder(gather.KEYS | gather.CONTROL, check_crcs=False, allocate=Reused())
+    by_key = Decoder(Wanted.KEYS | Wanted.CONTROL, check_crcs=False, allocate=Reused())
     whole_records = make_decoder()
 
     def find(decoded: Iterable[tuple[Batches, Decoded]]) -> Int64s:

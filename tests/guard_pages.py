@@ -15,14 +15,13 @@ import builders
 from builders import Row
 from ottla.batch.decode import Decoder
 from ottla.kernels.bytes.crc import compute_crcs
-from ottla.kernels.records import gather
 from ottla.kernels.records.scan import scan
-from ottla.kernels.tables import allocate_batches, take_batches
+from ottla.kernels.tables import Wanted, allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, Region
 
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0
-EVERYTHING = gather.KEYS | gather.VALUES | gather.HEADERS | gather.INDEXES | gather.CONTROL
+EVERYTHING = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.INDEXES | Wanted.CONTROL
 INTERESTING = (0, 1, 2, 0x3F, 0x40, 0x7F, 0x80, 0xFE, 0xFF)
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -9,7 +9,7 @@ with the table it checks.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Self
+from typing import Any, Self
 
 
 class Severity(StrEnum):
@@ -153,6 +153,9 @@ class Rule(str, Enum):
     TIMESTAMP_RANGE = "timestamp-range", Stage.RECORD
 
 
+Row = dict[str, Any]  # a line of a report, by the names of its columns
+
+
 @dataclass(frozen=True, slots=True)
 class Violation:
     """One broken rule: the payload of an exception and a row of every report."""
@@ -179,7 +182,7 @@ class Violation:
             text += f", expected {self.expected})" if self.expected is not None else ")"
         return text
 
-    def as_row(self) -> dict[str, str | int | None]:
+    def as_row(self) -> Row:
         """The columns of the violation schema (docs/rules.md), in its order."""
         return {
             "rule": str(self.rule),

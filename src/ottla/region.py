@@ -3,15 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ottla.errors import Rule, Violation
+from ottla.format.arrays import PADDING, Bytes
 
-Bytes = npt.NDArray[np.uint8]
-
-PADDING = (
-    64  # readable bytes after every source that a kernel copies from, writable after every target
-)
+__all__ = ["PADDING", "Bytes", "Region", "padded"]
 
 
 @dataclass(frozen=True, slots=True)

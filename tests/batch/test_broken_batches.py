@@ -12,11 +12,10 @@ from cli.command import run
 from ottla.batch.decode import Decoder
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
-from ottla.batch.rows import Row as NewRow
-from ottla.batch.rows import pack_rows
+from ottla.batch.rows import NewRecord, pack_rows
 from ottla.errors import CorruptLogError, Rule
 from ottla.kernels.bytes.crc import compute_crcs
-from ottla.kernels.records import gather
+from ottla.kernels.tables import Wanted
 from ottla.log.read.segment import read_windows
 from ottla.storage.files import open_file
 from rules.histories import tables
@@ -90,7 +89,7 @@ BROKEN = [
 def test_a_broken_batch_is_named_by_its_rule(data: bytes, rule: Rule) -> None:
     region, batches, _ = tables(data)
     compute_crcs(region.data, 0, batches)
-    decoder = Decoder(gather.KEYS | gather.VALUES | gather.HEADERS)
+    decoder = Decoder(Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS)
     chunks = [*decoder.decode(region, batches), decoder.flush()]
     assert chunks == [None]
     assert [broken.violation.rule for broken in decoder.broken] == [rule]
@@ -115,7 +114,7 @@ def test_a_length_whose_sum_overflows_ends_the_file(tmp_path: Path, size: int) -
 
 
 def test_a_batch_of_two_gibibytes_is_not_written() -> None:
-    records = pack_rows([NewRow(0, 0, b"k", b"v")])
+    records = pack_rows([NewRecord(0, 0, b"k", b"v")])
     # The bounds alone are measured; nobody needs the bytes to know that they are too many.
     many = np.array([0, 3 << 29], dtype=np.int32)
     with pytest.raises(CorruptLogError) as caught:
@@ -133,7 +132,7 @@ def test_of_a_wrapper_with_very_many_broken_messages_the_first_are_named_and_the
     data = wrapped(inner + last, offset=count) + good[:7] + b"\xff" + good[8:]
     region, batches, _ = tables(data)
     compute_crcs(region.data, 0, batches)
-    decoder = Decoder(gather.KEYS)
+    decoder = Decoder(Wanted.KEYS)
     (chunk,) = [*decoder.decode(region, batches), decoder.flush()]
     assert chunk is not None
     assert chunk.buffers.offset[: chunk.count].tolist() == [count, 255]

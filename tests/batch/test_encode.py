@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import naive
 from ottla.batch.encode import encode, encode_batches, encode_control, encode_empty, split
 from ottla.batch.new_batch import NewBatch
-from ottla.batch.rows import Row, pack_rows
+from ottla.batch.rows import NewRecord, pack_rows
 from ottla.errors import CorruptLogError, OptionError, Rule
 from ottla.format.attributes import Codec, ControlType, TimestampType
 from ottla.kernels.bytes.crc import compute_crcs
@@ -27,27 +27,27 @@ TIMESTAMPS = st.just(-1) | st.integers(0, 2**41) | st.integers(0, 2**63 - 1)
 @st.composite
 def row_lists(
     draw: st.DrawFn, headers: st.SearchStrategy[list[tuple[bytes, bytes | None]]]
-) -> list[Row]:
+) -> list[NewRecord]:
     offset = draw(st.integers(0, 2**62))
     rows = []
     for gap in draw(st.lists(st.just(1) | st.integers(1, 2**27), min_size=1, max_size=9)):
-        rows.append(Row(offset, draw(TIMESTAMPS), draw(FIELDS), draw(FIELDS), draw(headers)))
+        rows.append(NewRecord(offset, draw(TIMESTAMPS), draw(FIELDS), draw(FIELDS), draw(headers)))
         offset += gap
     return rows
 
 
-def read(data: bytes) -> list[Row]:
+def read(data: bytes) -> list[NewRecord]:
     """What a naive reader finds, none of it broken."""
     lines = naive.decode(data)
     assert not [line for line in lines if line["type"] == "error"]
     return [
-        Row(line["offset"], line["timestamp"], line["key"], line["value"], line["headers"])
+        NewRecord(line["offset"], line["timestamp"], line["key"], line["value"], line["headers"])
         for line in lines
         if line["type"] == "record"
     ]
 
 
-def comparable(rows: Sequence[Row], *, timestamp: int | None = None) -> list[Row]:
+def comparable(rows: Sequence[NewRecord], *, timestamp: int | None = None) -> list[NewRecord]:
     times = [row.timestamp if timestamp is None else timestamp for row in rows]
     headers = [[list(header) for header in row.headers] for row in rows]
     return [
@@ -65,7 +65,10 @@ def scanned(data: bytes) -> Batches:
 
 
 def test_two_records_are_the_worked_example_of_the_format() -> None:
-    rows = [Row(0, 1714000000000, None, b"hello"), Row(1, 1714000000000, None, b"world")]
+    rows = [
+        NewRecord(0, 1714000000000, None, b"hello"),
+        NewRecord(1, 1714000000000, None, b"world"),
+    ]
     assert encode(pack_rows(rows), NewBatch()).hex() == (
         "000000000000000000000049ffffffff02dbda21c90000000000010000018f125c7400"
         "0000018f125c7400ffffffffffffffffffffffffffff00000002"
@@ -74,19 +77,19 @@ def test_two_records_are_the_worked_example_of_the_format() -> None:
 
 
 @given(rows=row_lists(HEADERS), codec=st.integers(0, 4))
-def test_a_naive_reader_finds_the_records_of_magic_2(rows: list[Row], codec: int) -> None:
+def test_a_naive_reader_finds_the_records_of_magic_2(rows: list[NewRecord], codec: int) -> None:
     data = encode(pack_rows(rows), NewBatch(codec=codec))
     assert comparable(read(data)) == comparable(rows)
 
 
 @given(rows=row_lists(st.just([])), codec=st.integers(0, 3))
-def test_a_naive_reader_finds_the_records_of_magic_1(rows: list[Row], codec: int) -> None:
+def test_a_naive_reader_finds_the_records_of_magic_1(rows: list[NewRecord], codec: int) -> None:
     data = encode(pack_rows(rows), NewBatch(magic=1, codec=codec))
     assert comparable(read(data)) == comparable(rows)
 
 
 @given(rows=row_lists(st.just([])), codec=st.integers(0, 3))
-def test_a_naive_reader_finds_the_records_of_magic_0(rows: list[Row], codec: int) -> None:
+def test_a_naive_reader_finds_the_records_of_magic_0(rows: list[NewRecord], codec: int) -> None:
     data = encode(pack_rows(rows), NewBatch(magic=0, codec=codec))
     assert comparable(read(data)) == comparable(rows, timestamp=-1)
 
@@ -94,7 +97,7 @@ def test_a_naive_reader_finds_the_records_of_magic_0(rows: list[Row], codec: int
 @pytest.mark.parametrize("codec", [0, 3])
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_the_table_is_what_a_scan_gives(magic: int, codec: int) -> None:
-    rows = [Row(5 + index, index, b"k", b"v" * index) for index in range(10)]
+    rows = [NewRecord(5 + index, index, b"k", b"v" * index) for index in range(10)]
     bounds = np.array([0, 4, 9, 10], dtype=np.int64)
     encoded = encode_batches(pack_rows(rows), bounds, NewBatch(magic=magic, codec=codec))
     found = scanned(encoded.data.tobytes())
@@ -103,7 +106,7 @@ def test_the_table_is_what_a_scan_gives(magic: int, codec: int) -> None:
 
 
 def test_batches_after_the_first_go_on_with_offset_and_sequence() -> None:
-    rows = [Row(10 + index, 0, None, b"") for index in range(5)]
+    rows = [NewRecord(10 + index, 0, None, b"") for index in range(5)]
     new = NewBatch(base_offset=8, producer_id=1, producer_epoch=0, base_sequence=2**31 - 3)
     bounds = np.array([0, 2, 4, 5], dtype=np.int64)
     batches = encode_batches(pack_rows(rows), bounds, new).batches
@@ -158,7 +161,7 @@ def test_a_batch_without_records_is_61_bytes_with_its_old_range() -> None:
 
 
 def test_a_delete_horizon_is_the_base_timestamp() -> None:
-    rows = [Row(0, 1000, b"k", None), Row(1, 900, b"l", None)]
+    rows = [NewRecord(0, 1000, b"k", None), NewRecord(1, 900, b"l", None)]
     data = encode(pack_rows(rows), NewBatch(delete_horizon=50_000))
     assert scanned(data).base_timestamp.tolist() == [50_000]
     assert comparable(read(data)) == comparable(rows)
@@ -167,7 +170,7 @@ def test_a_delete_horizon_is_the_base_timestamp() -> None:
 @pytest.mark.parametrize("codec", [0, 1])
 @pytest.mark.parametrize("magic", [1, 2])
 def test_log_append_time_is_every_records_timestamp(magic: int, codec: int) -> None:
-    rows = [Row(0, 5, None, b"a"), Row(1, 9, None, b"b")]
+    rows = [NewRecord(0, 5, None, b"a"), NewRecord(1, 9, None, b"b")]
     late = TimestampType.LOG_APPEND_TIME
     new = NewBatch(magic=magic, codec=codec, timestamp_type=late, log_append_time=777)
     assert comparable(read(encode(pack_rows(rows), new))) == comparable(rows, timestamp=777)
@@ -193,9 +196,9 @@ SPLITS = {
 }
 
 
-def split_rows(magic: int) -> list[Row]:
+def split_rows(magic: int) -> list[NewRecord]:
     return [
-        Row(
+        NewRecord(
             1000 + index,
             1700000000000 + index * index % 5000,
             None if index % 5 == 0 else b"k" * (index % 7),
@@ -216,7 +219,11 @@ def test_batches_end_where_kafkas_producer_ends_them(
 
 
 def test_offsets_too_far_apart_get_batches_of_their_own() -> None:
-    rows = [Row(0, 0, None, b""), Row(2**31 - 1, 0, None, b""), Row(2**31, 0, None, b"")]
+    rows = [
+        NewRecord(0, 0, None, b""),
+        NewRecord(2**31 - 1, 0, None, b""),
+        NewRecord(2**31, 0, None, b""),
+    ]
     for magic in (0, 1, 2):
         bounds = split(pack_rows(rows), NewBatch(magic=magic), 1 << 20)
         assert bounds.tolist() == [0, 2, 3]
@@ -228,23 +235,37 @@ def test_no_records_split_into_no_batches() -> None:
 
 BAD_ROWS = [
     pytest.param(
-        2, [Row(1, 0, None, b""), Row(1, 0, None, b"")], Rule.RECORD_OFFSETS_RISE, id="same"
+        2,
+        [NewRecord(1, 0, None, b""), NewRecord(1, 0, None, b"")],
+        Rule.RECORD_OFFSETS_RISE,
+        id="same",
     ),
     pytest.param(
-        1, [Row(1, 0, None, b""), Row(0, 0, None, b"")], Rule.RECORD_OFFSETS_RISE, id="falls"
+        1,
+        [NewRecord(1, 0, None, b""), NewRecord(0, 0, None, b"")],
+        Rule.RECORD_OFFSETS_RISE,
+        id="falls",
     ),
-    pytest.param(2, [Row(0, -2, None, b"")], Rule.RECORD_TIMESTAMP, id="negative-v2"),
-    pytest.param(0, [Row(0, -2, None, b"")], Rule.RECORD_TIMESTAMP, id="negative-v0"),
-    pytest.param(1, [Row(0, 0, None, b"", [(b"h", None)])], Rule.RECORD_HEADERS, id="headers-v1"),
+    pytest.param(2, [NewRecord(0, -2, None, b"")], Rule.RECORD_TIMESTAMP, id="negative-v2"),
+    pytest.param(0, [NewRecord(0, -2, None, b"")], Rule.RECORD_TIMESTAMP, id="negative-v0"),
     pytest.param(
-        2, [Row(0, 0, None, b""), Row(2**31, 0, None, b"")], Rule.OFFSET_DELTA_RANGE, id="delta-v2"
-    ),
-    pytest.param(
-        1, [Row(0, 0, None, b""), Row(2**31, 0, None, b"")], Rule.OFFSET_DELTA_RANGE, id="delta-v1"
+        1, [NewRecord(0, 0, None, b"", [(b"h", None)])], Rule.RECORD_HEADERS, id="headers-v1"
     ),
     pytest.param(
         2,
-        [Row(-(2**62), 0, None, b""), Row(2**62, 0, None, b"")],
+        [NewRecord(0, 0, None, b""), NewRecord(2**31, 0, None, b"")],
+        Rule.OFFSET_DELTA_RANGE,
+        id="delta-v2",
+    ),
+    pytest.param(
+        1,
+        [NewRecord(0, 0, None, b""), NewRecord(2**31, 0, None, b"")],
+        Rule.OFFSET_DELTA_RANGE,
+        id="delta-v1",
+    ),
+    pytest.param(
+        2,
+        [NewRecord(-(2**62), 0, None, b""), NewRecord(2**62, 0, None, b"")],
         Rule.OFFSET_DELTA_RANGE,
         id="wide",
     ),
@@ -252,7 +273,9 @@ BAD_ROWS = [
 
 
 @pytest.mark.parametrize(("magic", "rows", "rule"), BAD_ROWS)
-def test_a_record_that_breaks_a_rule_names_it(magic: int, rows: list[Row], rule: Rule) -> None:
+def test_a_record_that_breaks_a_rule_names_it(
+    magic: int, rows: list[NewRecord], rule: Rule
+) -> None:
     with pytest.raises(CorruptLogError) as caught:
         encode(pack_rows(rows), NewBatch(magic=magic))
     assert caught.value.violation.rule is rule
@@ -335,7 +358,7 @@ def test_a_control_record_is_refused_where_kafka_refuses_it(
 
 
 def test_a_last_offset_delta_must_reach_the_last_record() -> None:
-    rows = pack_rows([Row(0, 0, None, b""), Row(5, 0, None, b"")])
+    rows = pack_rows([NewRecord(0, 0, None, b""), NewRecord(5, 0, None, b"")])
     with pytest.raises(OptionError, match="last record"):
         encode(rows, NewBatch(last_offset_delta=4))
     assert scanned(encode(rows, NewBatch(last_offset_delta=9))).last_offset.tolist() == [9]
@@ -344,12 +367,12 @@ def test_a_last_offset_delta_must_reach_the_last_record() -> None:
 @pytest.mark.parametrize("bounds", [[0, 2], [-1, 1]])
 @pytest.mark.parametrize("magic", [0, 2])
 def test_bounds_stay_within_the_records(magic: int, bounds: list[int]) -> None:
-    rows = pack_rows([Row(0, 0, None, b"")])
+    rows = pack_rows([NewRecord(0, 0, None, b"")])
     with pytest.raises(OptionError, match="beyond"):
         encode_batches(rows, np.array(bounds, dtype=np.int64), NewBatch(magic=magic))
 
 
 def test_a_batch_among_others_can_not_be_empty() -> None:
-    rows = pack_rows([Row(0, 0, None, b"")])
+    rows = pack_rows([NewRecord(0, 0, None, b"")])
     with pytest.raises(OptionError, match="needs a record"):
         encode_batches(rows, np.array([0, 1, 1], dtype=np.int64), NewBatch())

@@ -8,11 +8,11 @@ from kafka.record.memory_records import MemoryRecords as PythonRecords
 
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
-from ottla.batch.rows import Row, pack_rows
+from ottla.batch.rows import NewRecord, pack_rows
 from ottla.format.attributes import CODEC_NAMES, Codec
 
 ROWS = [
-    Row(
+    NewRecord(
         100 + index,
         1700000000000 + index * 7,
         None if index % 3 == 0 else b"key-%d" % index,

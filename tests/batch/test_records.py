@@ -11,11 +11,10 @@ from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.records import Decoded, Reused, decode_groups
 from ottla.kernels.bytes.crc import compute_crcs
-from ottla.kernels.records import gather
-from ottla.kernels.tables import allocate_bytes, take_batches
+from ottla.kernels.tables import Wanted, allocate_bytes, take_batches
 from rules.histories import tables
 
-ALL = gather.KEYS | gather.VALUES | gather.HEADERS | gather.CONTROL
+ALL = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.CONTROL
 MIB = 1 << 20
 SEEN = ("position", "offset", "timestamp", "key", "value")
 ALLOCATIONS = [pytest.param(allocate_bytes, id="new"), pytest.param(Reused(), id="reused")]
@@ -129,7 +128,7 @@ def test_a_group_ends_with_the_batch_that_fills_it() -> None:
     assert max(counts) <= 9
 
 
-@pytest.mark.parametrize("wanted", [0, gather.KEYS, gather.CONTROL])
+@pytest.mark.parametrize("wanted", [0, Wanted.KEYS, Wanted.CONTROL])
 def test_columns_that_nobody_asked_for_do_not_hinder(wanted: int) -> None:
     data = b"".join(batch(rows_from(n, 3000, 1), codec=4) for n in range(0, 90_000, 3000))
     region, batches, _ = tables(data)

@@ -13,7 +13,7 @@ from jobs.topics import write_topic
 from ottla.batch.convert import Conversion, Loss
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
-from ottla.batch.rows import Row, pack_rows
+from ottla.batch.rows import NewRecord, pack_rows
 from ottla.catalog.selection import Selection
 from ottla.catalog.slices import Slice
 from ottla.format.attributes import Codec
@@ -98,7 +98,7 @@ def write_skewed(folder: Path, seed: int, kind: str, size: int) -> None:
                 value = chance.randbytes(length) if kind == "noise" else text(chance, length)
                 if kind == "mixed" and chance.random() < 0.3:
                     value = chance.randbytes(length)
-                rows.append(Row(offset, NOW - 10**9 + offset, b"k%d" % (offset % 999), value))
+                rows.append(NewRecord(offset, NOW - 10**9 + offset, b"k%d" % (offset % 999), value))
                 offset += 1
             codec = Codec.NONE if kind == "text" else chance.choice([*Codec])
             data = encode(pack_rows(rows), NewBatch(codec=codec))

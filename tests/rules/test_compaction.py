@@ -10,8 +10,7 @@ import builders
 import naive
 from builders import Row
 from naive_codecs import decompress
-from ottla.batch.rows import Row as NewRow
-from ottla.batch.rows import pack_rows
+from ottla.batch.rows import NewRecord, pack_rows
 from ottla.errors import CorruptLogError, Rule, UnsupportedError
 from ottla.kernels.cleaner.compaction import hash_keys
 from ottla.rules.cleaner.cleaning import Cleaned, clean_window, make_decoder
@@ -65,7 +64,7 @@ SIP_VECTORS = [
 
 @pytest.mark.parametrize(("size", "expected"), SIP_VECTORS)
 def test_keys_are_hashed_with_siphash(size: int, expected: str) -> None:
-    records = pack_rows([NewRow(0, 0, bytes(range(size)), None)])
+    records = pack_rows([NewRecord(0, 0, bytes(range(size)), None)])
     padding = np.zeros(64, dtype=np.uint8)
     records = records._replace(key_bytes=np.concatenate([records.key_bytes, padding]))
     secret = np.frombuffer(bytes(range(16)), dtype="<u8")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ottla.batch.rows import Row, pack_rows
+from ottla.batch.rows import NewRecord, pack_rows
 from ottla.rules.producers.partitioner import Partitioner
 
 # The cases of Kafka's UtilsTest.testMurmur2.
@@ -39,7 +39,7 @@ def choose(
     partitioner: Partitioner, keys: list[bytes | None], counts: list[int], **columns: list[int]
 ) -> list[int]:
     """Rows of 100 bytes, all of topic 0 and without a partition unless columns say otherwise."""
-    records = pack_rows([Row(at, 0, key, bytes(100)) for at, key in enumerate(keys)])
+    records = pack_rows([NewRecord(at, 0, key, bytes(100)) for at, key in enumerate(keys)])
     topics = np.array(columns.get("topics", [0] * len(keys)), dtype=np.int64)
     given = np.array(columns.get("given", [-1] * len(keys)), dtype=np.int64)
     return partitioner.choose(records, topics, np.array(counts, dtype=np.int64), given).tolist()

@@ -3,16 +3,14 @@
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ottla.arrow.schema import RAW_HEADERS_TYPE
 from ottla.errors import OptionError
+from ottla.format.arrays import Int32s
 from ottla.format.sentinels import NO_TIMESTAMP
 from ottla.kernels.tables import Int64s, RecordBuffers
 from ottla.region import Bytes
-
-Int32s = npt.NDArray[np.int32]
 
 _ALL_VALID: Final = 0xFF
 

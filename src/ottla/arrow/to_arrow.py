@@ -21,29 +21,28 @@ from ottla.batch.decode import Chunk
 from ottla.batch.utf8 import java_utf8
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, TIMESTAMP_TYPE_NAMES
-from ottla.kernels.records import gather
-from ottla.kernels.tables import Batches, Int64s, concat_batches
+from ottla.kernels.tables import Batches, Int64s, Wanted, concat_batches
 from ottla.region import Bytes
 
 Ints = npt.NDArray[Any]
 
 
 _WANTED: Final = {
-    "key": gather.KEYS,
-    "value": gather.VALUES,
-    "headers": gather.HEADERS,
-    "rawHeaders": gather.HEADERS,
-    "index": gather.INDEXES,
+    "key": Wanted.KEYS,
+    "value": Wanted.VALUES,
+    "headers": Wanted.HEADERS,
+    "rawHeaders": Wanted.HEADERS,
+    "index": Wanted.INDEXES,
 }
 
 
-def wanted_flags(columns: Sequence[str]) -> int:
+def wanted_flags(columns: Sequence[str]) -> Wanted:
     """What the decoder must gather for these columns."""
-    flags = 0
+    flags = Wanted.OFFSETS
     for name in columns:
         if name not in RECORD_COLUMNS:
             raise OptionError(f"no column {name!r}; columns are {', '.join(RECORD_COLUMNS)}")
-        flags |= _WANTED.get(name, 0)
+        flags |= _WANTED.get(name, Wanted.OFFSETS)
     return flags
 
 

@@ -1,8 +1,8 @@
 """What the attribute bits of `Batches` say, as columns."""
 
 import numpy as np
-import numpy.typing as npt
 
+from ottla.format.arrays import Bools
 from ottla.format.attributes import (
     CODEC_MASK,
     CONTROL,
@@ -12,8 +12,6 @@ from ottla.format.attributes import (
 )
 from ottla.kernels.producers.sequences import add_sequences
 from ottla.kernels.tables import Batches, Int64s
-
-Bools = npt.NDArray[np.bool_]
 
 
 def codec_ids(batches: Batches) -> Int64s:

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.batch.attributes import (
-    Bools,
     codec_ids,
     has_delete_horizon,
     is_control,
@@ -27,15 +26,15 @@ from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.rebuild import header_of
 from ottla.batch.records import Decoded, Reused, decode_groups, take_records
 from ottla.errors import CorruptLogError, OptionError
+from ottla.format.arrays import Bools
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
-from ottla.kernels.records import gather
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, Wanted, take_batches
 from ottla.region import Region
 
 DEFAULT_BATCH_BYTES: Final = 16384  # batch.size of a producer
 
-_ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS
+_ALL: Final = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
 
 
 class Loss(StrEnum):

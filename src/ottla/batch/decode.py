@@ -23,6 +23,7 @@ from ottla.kernels.tables import (
     Int64s,
     Payloads,
     RecordBuffers,
+    Wanted,
     allocate_bytes,
     allocate_payloads,
     take_batches,
@@ -93,11 +94,11 @@ class Broken:
     violation: Violation
 
 
-def allocate_chunk(wanted: int, needed: int, allocate: Allocate) -> RecordBuffers:
+def allocate_chunk(wanted: Wanted, needed: int, allocate: Allocate) -> RecordBuffers:
     """Room for a chunk; `needed` is what a single record or batch is known to take."""
     data = max(CHUNK_BYTES, needed) + PADDING
     keys, values, headers = (
-        wanted & flag != 0 for flag in (gather.KEYS, gather.VALUES, gather.HEADERS)
+        wanted & flag != 0 for flag in (Wanted.KEYS, Wanted.VALUES, Wanted.HEADERS)
     )
     records = CHUNK_RECORDS
     named = max(CHUNK_HEADERS, needed // 2 + 1) if headers else 0
@@ -115,7 +116,7 @@ def allocate_chunk(wanted: int, needed: int, allocate: Allocate) -> RecordBuffer
     return RecordBuffers(
         offset=allocate(records * 8).view(np.int64),
         timestamp=allocate(records * 8).view(np.int64),
-        index=allocate(records * 8 if wanted & gather.INDEXES else 8).view(np.int64),
+        index=allocate(records * 8 if wanted & Wanted.INDEXES else 8).view(np.int64),
         key_bounds=bounds(keys, records),
         key_bytes=allocate(data if keys else PADDING),
         key_valid=bits(keys, records),
@@ -134,19 +135,19 @@ def allocate_chunk(wanted: int, needed: int, allocate: Allocate) -> RecordBuffer
 class Decoder:
     """Turns windows into chunks; keeps the arena and the half-filled chunk between windows.
 
-    `wanted` is a set of the flags of `kernels.gather`. `broken` holds what was left out of the
-    window decoded last; `payloads` how each of its batches went.
+    `broken` holds what was left out of the window decoded last; `payloads` how each of its batches
+    went.
     """
 
     def __init__(
         self,
-        wanted: int,
+        wanted: Wanted,
         *,
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         allocate: Allocate = allocate_bytes,
     ) -> None:
-        self.wanted = wanted | (gather.INNER_CRCS if check_crcs else 0)
+        self.wanted = wanted | Wanted.INNER_CRCS if check_crcs else wanted
         self.check_crcs = check_crcs
         self.max_batch_bytes = max_batch_bytes
         self.allocate = allocate
@@ -216,7 +217,7 @@ class Decoder:
                 self.arena.data,
                 batches,
                 payloads,
-                self.wanted,
+                int(self.wanted),
                 self.buffers,
                 cursor,
                 self.rejected,

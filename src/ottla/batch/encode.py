@@ -14,7 +14,7 @@ from ottla.batch.attributes import add_sequence
 from ottla.batch.control import Fields, write_control
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
-from ottla.batch.rows import Row, frozen, pack_rows
+from ottla.batch.rows import NewRecord, frozen, pack_rows
 from ottla.codec import compress, resolve_level
 from ottla.errors import CorruptLogError, OptionError, Rule, Violation
 from ottla.format.attributes import Codec, ControlType, TimestampType
@@ -139,11 +139,11 @@ def encode_control(
     if not new.is_control:
         raise OptionError("control records can only be in a control batch: set is_control")
     base = new.base_offset or 0
-    rows: list[Row] = []
+    rows: list[NewRecord] = []
     for control_type, fields in controls:
         _check_control(new, control_type)
         key, value = write_control(control_type, fields)
-        rows.append(Row(base + len(rows), timestamp, key, value))
+        rows.append(NewRecord(base + len(rows), timestamp, key, value))
     return encode(pack_rows(rows), new)
 
 

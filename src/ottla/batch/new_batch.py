@@ -15,6 +15,7 @@ from ottla.format.attributes import (
 )
 from ottla.format.sentinels import (
     INT32_MAX,
+    INT64_MAX,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -24,7 +25,6 @@ from ottla.format.sentinels import (
 
 CURRENT_MAGIC: Final = 2
 INT16_MAX: Final = 2**15 - 1
-INT64_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

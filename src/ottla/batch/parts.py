@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, codec_ids
+from ottla.batch.attributes import codec_ids
 from ottla.batch.decode import Broken, Chunk, Decoder, describe
+from ottla.format.arrays import Bools
 from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.records.validate import judge
 from ottla.kernels.tables import Batches, Int64s, allocate_payloads, take_batches

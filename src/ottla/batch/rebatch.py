@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 
 from ottla.batch.attributes import (
-    Bools,
     codec_ids,
     has_delete_horizon,
     is_control,
@@ -23,6 +22,7 @@ from ottla.batch.new_batch import NewBatch
 from ottla.batch.recompress import recompress
 from ottla.batch.records import Decoded, decode_groups, take_records
 from ottla.errors import CorruptLogError
+from ottla.format.arrays import Bools
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.kernels.tables import Batches, Int64s, take_batches

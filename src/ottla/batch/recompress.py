@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, codec_ids, is_control
+from ottla.batch.attributes import codec_ids, is_control
 from ottla.batch.decode import Decoder
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.records import GROUP_BYTES
 from ottla.codec import Arena, compress, decompress_into, resolve_level
 from ottla.errors import CorruptLogError
+from ottla.format.arrays import Bools
 from ottla.format.attributes import CODEC_MASK, Codec
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels.records.v2_write import seal_v2

@@ -10,8 +10,9 @@ from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.rows import pack_rows
 from ottla.errors import UnsupportedError
+from ottla.format.arrays import Bools, Int32s
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels.cleaner.compaction import Bools, Bounds, take_bytes
+from ottla.kernels.cleaner.compaction import take_bytes
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.region import PADDING, Bytes, Region
 
@@ -151,7 +152,7 @@ def take_records(records: RecordBuffers, rows: Int64s) -> RecordBuffers:
     )
 
 
-def _take_headers(bounds: Bounds, rows: Int64s) -> tuple[Bounds, Int64s]:
+def _take_headers(bounds: Int32s, rows: Int64s) -> tuple[Int32s, Int64s]:
     """The bounds of the chosen rows' headers, and which headers these are."""
     if bounds.size == 1:  # nobody asked for headers
         return bounds.copy(), np.zeros(0, dtype=np.int64)
@@ -214,7 +215,7 @@ def _pack(valid: Bools) -> Bytes:
     return np.packbits(valid, bitorder="little")
 
 
-def _take_field(bounds: Bounds, data: Bytes, rows: Int64s) -> tuple[Bounds, Bytes]:
+def _take_field(bounds: Int32s, data: Bytes, rows: Int64s) -> tuple[Int32s, Bytes]:
     if bounds.size == 1:  # nobody asked for the field
         return bounds.copy(), data[:PADDING].copy()
     size = int((bounds[rows + 1].astype(np.int64) - bounds[rows]).sum())
@@ -224,13 +225,13 @@ def _take_field(bounds: Bounds, data: Bytes, rows: Int64s) -> tuple[Bounds, Byte
     return out_bounds, out
 
 
-def _join(fields: Sequence[tuple[Bounds, Bytes]]) -> tuple[Bounds, Bytes]:
+def _join(fields: Sequence[tuple[Int32s, Bytes]]) -> tuple[Int32s, Bytes]:
     pieces = [data[: bounds[-1]] for bounds, data in fields]
     padding = np.zeros(PADDING, dtype=np.uint8)
     return _join_bounds([bounds for bounds, _ in fields]), np.concatenate([*pieces, padding])
 
 
-def _join_bounds(tables: Sequence[Bounds]) -> Bounds:
+def _join_bounds(tables: Sequence[Int32s]) -> Int32s:
     sizes: npt.NDArray[np.int32] = np.concatenate([np.diff(bounds) for bounds in tables])
     if int(sizes.sum(dtype=np.int64)) > INT32_MAX:
         raise UnsupportedError(

@@ -10,7 +10,7 @@ from ottla.kernels.tables import RecordBuffers
 from ottla.region import Bytes
 
 
-class Row(NamedTuple):
+class NewRecord(NamedTuple):
     """One record."""
 
     offset: int
@@ -20,10 +20,10 @@ class Row(NamedTuple):
     headers: Sequence[tuple[bytes, bytes | None]] = ()
 
 
-def pack_rows(rows: Sequence[Row]) -> RecordBuffers:
+def pack_rows(rows: Sequence[NewRecord]) -> RecordBuffers:
     """Rows as columns, in Arrow's layout.
 
-    >>> pack_rows([Row(7, -1, None, b"abc")]).value_bounds.tolist()
+    >>> pack_rows([NewRecord(7, -1, None, b"abc")]).value_bounds.tolist()
     [0, 3]
     """
     headers = [header for row in rows for header in row.headers]

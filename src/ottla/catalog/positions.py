@@ -12,7 +12,7 @@ from ottla.batch.decode import Chunk, Decoder
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.names import Kind
 from ottla.kernels.search.walk import walk
-from ottla.kernels.tables import allocate_batches, take_batches
+from ottla.kernels.tables import Wanted, allocate_batches, take_batches
 from ottla.log.files.offset_index import OffsetIndex, check_offset_index, read_offset_index
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.files.time_index import (
@@ -232,7 +232,7 @@ def _find_in_segment(
         for window in read_windows(file, start=start):
             rows = np.flatnonzero(window.batches.max_timestamp >= timestamp)
             for row in rows.tolist():
-                decoder = Decoder(0)
+                decoder = Decoder(Wanted.OFFSETS)
                 one = take_batches(window.batches, slice(row, row + 1))
                 chunks = [*decoder.decode(window.region, one), decoder.flush()]
                 found = _first_not_older(chunks, timestamp)

@@ -6,14 +6,12 @@ from typing import Any, Final
 
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.dump.dry_run import last_leader_epoch, try_append
-from ottla.errors import OptionError
+from ottla.errors import OptionError, Row
 from ottla.format.attributes import Codec, TimestampType
 from ottla.log.files.partition import Partition, find_partitions
 from ottla.rules.append.checks import ZSTD_PRODUCE_VERSION, AppendPolicy
 from ottla.rules.append.each import Appends
 from ottla.rules.producers.producer import Origin
-
-Row = dict[str, Any]
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out

@@ -15,10 +15,9 @@ from ottla.cli.job import (
     size,
 )
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
-from ottla.errors import OptionError
+from ottla.errors import OptionError, Row
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
-from ottla.publish.account import Row
 from ottla.rules.cleaner.cleanable import CleanerConfig
 from ottla.rules.producers.producer import DEFAULT_EXPIRATION_MS
 

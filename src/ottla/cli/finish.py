@@ -5,7 +5,8 @@ import sys
 from typing import Any, Final
 
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
-from ottla.jobs.finish import Row, finish_journals, give_up_journal
+from ottla.errors import Row
+from ottla.jobs.finish import finish_journals, give_up_journal
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out

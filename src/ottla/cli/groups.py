@@ -18,13 +18,11 @@ from ottla.cli.output import (
     time_text,
     write,
 )
-from ottla.errors import OptionError
+from ottla.errors import OptionError, Row
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import Contents, find_internal_topic, read_current
 from ottla.log.files.partition import find_partitions
 from ottla.storage.object_store import DEFAULT_OPTIONS
-
-Row = dict[str, Any]
 
 _EXAMPLE: Final = """example:
   ottla groups kafka-logs

@@ -9,10 +9,9 @@ from ottla.catalog.selection import Selection, parse_moment
 from ottla.cli.flags import add_partitions
 from ottla.cli.flags import add_range as add_range
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
-from ottla.errors import OptionError
+from ottla.errors import OptionError, Row
 from ottla.jobs.output import OutputJob
 from ottla.options.texts import parse_bytes
-from ottla.publish.account import Row
 
 _ALWAYS: Final = frozenset({"partition", "readBytes", "firstOffset", "lastOffset", "violations"})
 

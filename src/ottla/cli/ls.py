@@ -17,7 +17,7 @@ from ottla.cli.output import (
     time_text,
     write,
 )
-from ottla.errors import CorruptLogError, Severity, Violation
+from ottla.errors import CorruptLogError, Row, Severity, Violation
 from ottla.format.names import LOG_START_CHECKPOINT, DirectoryState
 from ottla.log.check.directory import check_directory
 from ottla.log.check.summary import Summary, combine, problems_beside, summarize
@@ -25,8 +25,6 @@ from ottla.log.files.checkpoints import TopicPartition, read_offset_checkpoint
 from ottla.log.files.partition import LogDirectory, Partition, Segment, read_log_directories
 from ottla.log.write.extent import remote_offsets
 from ottla.storage.files import read_bytes
-
-Row = dict[str, Any]
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out

@@ -5,11 +5,10 @@ from typing import Any, Final
 
 from ottla.catalog.selection import Selection, choose_partitions
 from ottla.cli.output import Format, flush, json_line, print_table, write
+from ottla.errors import Row
 from ottla.format.names import Kind
 from ottla.log.check.recovery import Recovery, Step, plan_recovery
 from ottla.log.files.partition import Partition, read_log_directories
-
-Row = dict[str, Any]
 
 _COLUMNS: Final = ("PARTITION", "STEP", "FILE", "POSITION", "WHY")
 

@@ -12,8 +12,9 @@ from typing import Any, Final
 from ottla.cli.job import add_run, add_selection, selection_of, session, size
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write, write_text
 from ottla.cli.report_commands import add_commands
+from ottla.errors import Row
 from ottla.html.page import render_page
-from ottla.jobs.report.rows import DEFAULT_PRICE, ReportOptions, Row
+from ottla.jobs.report.rows import DEFAULT_PRICE, ReportOptions
 from ottla.jobs.report.steps import build_report
 from ottla.jobs.report.what_if import all_settings
 from ottla.storage.files import move_files, open_output

@@ -6,8 +6,9 @@ from typing import Final
 
 from ottla.batch.convert import Loss
 from ottla.catalog.selection import Selection
+from ottla.errors import Row
 from ottla.format.attributes import CODEC_NAMES, Codec
-from ottla.jobs.report.rows import ReportOptions, Row
+from ottla.jobs.report.rows import ReportOptions
 from ottla.jobs.verify.findings import Remedy
 
 _FLAGS: Final = {  # of `ottla report`, beside what chooses logs

@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from ottla.cli.groups import report_problems, require_topics
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
+from ottla.errors import Row
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import find_internal_topic, read_current
-
-Row = dict[str, Any]
 
 _EXAMPLE: Final = """example:
   ottla topics kafka-logs

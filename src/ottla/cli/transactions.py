@@ -18,9 +18,7 @@ from ottla.cli.output import (
     write_text,
 )
 from ottla.dump.transactions import TransactionQuery, transaction_rows
-from ottla.errors import Severity, Violation
-
-Row = dict[str, Any]
+from ottla.errors import Row, Severity, Violation
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out

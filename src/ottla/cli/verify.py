@@ -14,13 +14,11 @@ from ottla.catalog.selection import Selection, choose_partitions
 from ottla.cli.job import add_run, add_selection, print_account, selection_of, session
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.cli.recovery import print_recovery
-from ottla.errors import OptionError, Severity, Violation
+from ottla.errors import OptionError, Row, Severity, Violation
 from ottla.jobs.verify.plan import VERDICT_SCHEMA, VerifyOptions
 from ottla.log.check.directory import check_directory
 from ottla.log.files.partition import read_log_directories
 from ottla.storage.files import move_files, open_output
-
-Row = dict[str, Any]
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from ottla.batch.attributes import codec_ids
-from ottla.errors import CorruptLogError, Rule, Severity, Violation
+from ottla.errors import CorruptLogError, Row, Rule, Severity, Violation
 from ottla.format.attributes import CODEC_NAMES
 from ottla.format.names import LEADER_EPOCH_CHECKPOINT
 from ottla.jobs.verify.transactions import read_transactions
@@ -25,8 +25,6 @@ from ottla.rules.append.checks import (
 from ottla.rules.append.each import Appends, LogEnd, Outcome, Taken, append_each
 from ottla.rules.producers.producer import Duplicate, Origin, Refusal
 from ottla.storage.files import open_file, read_bytes
-
-Row = dict[str, Any]
 
 _INT64_MAX: Final = 2**63 - 1
 

@@ -12,12 +12,12 @@ from ottla.dump.sources import DumpSource
 from ottla.dump.style import FileEnd, Problem
 from ottla.format.names import PartitionName, parse_directory_name
 from ottla.internal import INTERNAL_TOPICS
-from ottla.kernels.records import gather
+from ottla.kernels.tables import Wanted
 from ottla.log.files.text_logs import refuse_text
 from ottla.log.read.segment import Window, read_windows
 from ottla.storage.files import File, open_file
 
-_WANTED = gather.KEYS | gather.VALUES | gather.HEADERS | gather.INDEXES | gather.CONTROL
+_WANTED = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.INDEXES | Wanted.CONTROL
 
 
 def dump_files(sources: Iterable[DumpSource], request: Request, write: Write) -> bool:

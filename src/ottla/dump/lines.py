@@ -9,7 +9,6 @@ import numpy as np
 
 from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.attributes import (
-    Bools,
     codec_ids,
     has_delete_horizon,
     is_control,
@@ -24,10 +23,11 @@ from ottla.catalog.logs import EVERYTHING, Bounds
 from ottla.dump.request import Request
 from ottla.dump.style import Problem
 from ottla.errors import Severity, Stage
+from ottla.format.arrays import Bools
 from ottla.format.names import PartitionName
 from ottla.internal import decode_record
 from ottla.kernels.records.select import mark_header, mark_key
-from ottla.kernels.tables import Int64s, RecordBuffers, allocate_bytes, take_batches
+from ottla.kernels.tables import Int64s, RecordBuffers, Wanted, allocate_bytes, take_batches
 from ottla.kernels.text import render
 from ottla.kernels.text.render_tables import BatchColumns, RecordColumns
 from ottla.log.check.control import check_control_records
@@ -273,7 +273,7 @@ def make_plan(
 
 @cache
 def _no_records() -> Chunk:
-    return Chunk(allocate_chunk(0, 0, allocate_bytes))
+    return Chunk(allocate_chunk(Wanted.OFFSETS, 0, allocate_bytes))
 
 
 def _with_utf8_keys(chunk: Chunk) -> RecordBuffers:

@@ -10,15 +10,14 @@ from ottla.batch.parts import read_parts
 from ottla.errors import OptionError, Rule, Severity, Violation
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import NO_OFFSET
-from ottla.kernels.records import gather
-from ottla.kernels.tables import Batches, take_batches
+from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.control import check_control_records
 from ottla.log.files.text_logs import refuse_text
 from ottla.log.read.segment import read_windows
 from ottla.region import Region
 from ottla.storage.files import File, open_file
 
-_WANTED: Final = gather.KEYS | gather.VALUES | gather.INDEXES | gather.CONTROL
+_WANTED: Final = Wanted.KEYS | Wanted.VALUES | Wanted.INDEXES | Wanted.CONTROL
 
 
 @dataclass(frozen=True, slots=True)

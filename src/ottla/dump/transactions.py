@@ -8,7 +8,7 @@ import numpy as np
 
 from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection, require_chosen, resolve_selection
-from ottla.errors import Violation
+from ottla.errors import Row, Violation
 from ottla.format.attributes import ControlType
 from ottla.format.names import HIGH_WATERMARK_CHECKPOINT
 from ottla.format.sentinels import NO_OFFSET
@@ -18,8 +18,6 @@ from ottla.log.files.checkpoints import TopicPartition, read_offset_checkpoint
 from ottla.log.files.partition import LogDirectory, Partition, read_log_directories
 from ottla.rules.producers.transactions import Open, is_hanging
 from ottla.storage.files import read_bytes
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,11 +56,37 @@ def position_of(field: str, layout: np.dtype[np.void] = BATCH_V2) -> int:
     return fields[field][1]
 
 
-LOG_OVERHEAD: Final = 12  # offset and length, in every format
-MAGIC_POSITION: Final = 16  # in every format
-FRAME_SIZE: Final = 17  # what must be read to cut a batch: up to and with the magic
+# Alike in every format.
+LENGTH_POSITION: Final = position_of("length")
+MAGIC_POSITION: Final = position_of("magic")
+LOG_OVERHEAD: Final = position_of("partition_leader_epoch")  # offset and length
+FRAME_SIZE: Final = MAGIC_POSITION + 1  # what must be read to cut a batch
 BATCH_OVERHEAD: Final = BATCH_V2.itemsize
 MESSAGE_MINIMUM: Final = 14  # the smallest legal length field, in every format
+
+# Where the fields of a batch begin, and what its CRC covers, up to the end.
+LEADER_EPOCH_POSITION: Final = position_of("partition_leader_epoch")
+CRC_POSITION: Final = position_of("crc")
+ATTRIBUTES_POSITION: Final = position_of("attributes")
+CRC_COVERS: Final = ATTRIBUTES_POSITION
+LAST_OFFSET_DELTA_POSITION: Final = position_of("last_offset_delta")
+BASE_TIMESTAMP_POSITION: Final = position_of("base_timestamp")
+MAX_TIMESTAMP_POSITION: Final = position_of("max_timestamp")
+PRODUCER_ID_POSITION: Final = position_of("producer_id")
+PRODUCER_EPOCH_POSITION: Final = position_of("producer_epoch")
+BASE_SEQUENCE_POSITION: Final = position_of("base_sequence")
+COUNT_POSITION: Final = position_of("count")
+
+# The same of a v0 or v1 message.
+MESSAGE_CRC_POSITION: Final = position_of("crc", MESSAGE_V1)
+MESSAGE_CRC_COVERS: Final = position_of("magic", MESSAGE_V1)
+MESSAGE_ATTRIBUTES_POSITION: Final = position_of("attributes", MESSAGE_V1)
+MESSAGE_TIMESTAMP_POSITION: Final = position_of("timestamp", MESSAGE_V1)
+
+CRC_SIZE: Final = 4
+KEY_LENGTH_SIZE: Final = 4  # of a message
+VALUE_LENGTH_SIZE: Final = 4
+RECORD_ATTRIBUTES_SIZE: Final = 1  # between the length of a v2 record and its deltas
 
 INDEX_ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 TIME_INDEX_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])

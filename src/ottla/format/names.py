@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ottla.format.sentinels import INT32_MAX
+from ottla.format.sentinels import INT32_MAX, INT64_MAX
 
 REMOTE_INDEX_CACHE: Final = (
     "remote-log-index-cache"  # the one folder a broker skips (RemoteIndexCache)
@@ -19,8 +19,6 @@ RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
-
-_INT64_MAX: Final = 2**63 - 1
 
 
 class Kind(StrEnum):
@@ -76,10 +74,10 @@ def parse_file_name(name: str) -> FileName | None:
         # LogFileUtils.offsetFromFileName parses what stands before the first dot, of any width.
         offset = int(found[1])
         return (
-            FileName(offset, Kind(found[2]), FileState(found[3])) if offset <= _INT64_MAX else None
+            FileName(offset, Kind(found[2]), FileState(found[3])) if offset <= INT64_MAX else None
         )
     found = _METADATA_SNAPSHOT.fullmatch(name)
-    if found and int(found[1]) <= _INT64_MAX:
+    if found and int(found[1]) <= INT64_MAX:
         state = FileState(found[3])
         return FileName(int(found[1]), Kind.METADATA_SNAPSHOT, state, int(found[2]))
     return None

@@ -12,3 +12,4 @@ NO_COUNT: Final = -1  # magic 0 and 1 do not store how many records a batch hold
 
 MAX_SEQUENCE: Final = 2**31 - 1
 INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ottla.batch.utf8 import java_utf8
+from ottla.format.arrays import Int64s
 from ottla.internal.primitives import uuid_text
 from ottla.kernels.records.offset_commits import (
     NO_SPAN,
@@ -18,8 +18,6 @@ from ottla.kernels.records.offset_commits import (
     read_commit_values,
 )
 from ottla.region import PADDING, Bytes, padded
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ group or by group and member; which record sets what is the table PARTS.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.errors import Row
 from ottla.internal.commits import decode_commits
 from ottla.internal.offsets import CurrentOffsets
 from ottla.internal.records import CONSUMER_OFFSETS, decode_record, why_unusable
@@ -56,8 +57,6 @@ GROUPS_SCHEMA: Final = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-
-Row = dict[str, Any]
 
 
 class Part(NamedTuple):

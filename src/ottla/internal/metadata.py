@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
+from ottla.errors import Row
 from ottla.format.attributes import ControlType
 from ottla.internal.image import Change, Entry, Identity, Image, MetadataRecord
 from ottla.internal.records import (
@@ -67,7 +68,6 @@ METADATA_SCHEMA: Final = pa.schema(
     ]
 )
 
-Row = dict[str, Any]
 Project = Callable[[Identity, Entry], Row | None]
 
 

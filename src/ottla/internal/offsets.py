@@ -11,17 +11,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.format.arrays import Bools, Int64s
 from ottla.format.attributes import ControlType
 from ottla.internal.commits import DecodedCommits, decode_commits, texts, topic_ids
 from ottla.internal.records import CONSUMER_OFFSETS, decode_record, why_unusable
 from ottla.kernels.records.offset_commits import BROKEN, COMMIT, TOMBSTONE, UNKNOWN_VERSION, Commits
-
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 
 RECORD_COLUMNS: Final = (
     "offset", "timestamp", "key", "value", "producerId", "isTransactional", "isControl",

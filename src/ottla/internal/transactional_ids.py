@@ -1,10 +1,11 @@
 """The transactional ids of a cluster, from the records of `__transaction_state`."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
+from ottla.errors import Row
 from ottla.internal.records import TRANSACTION_STATE, decode_record, why_unusable
 
 # TransactionState
@@ -36,8 +37,6 @@ TRANSACTIONAL_IDS_SCHEMA: Final = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-
-Row = dict[str, Any]
 
 
 def current_transactional_ids(batches: Iterable[pa.RecordBatch]) -> pa.Table:

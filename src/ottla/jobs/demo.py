@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ottla.batch.encode import encode, encode_control
 from ottla.batch.new_batch import NewBatch
-from ottla.batch.rows import Row, pack_rows
+from ottla.batch.rows import NewRecord, pack_rows
 from ottla.format.attributes import Codec, ControlType
 from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import allocate_batches, take_batches
@@ -72,7 +72,7 @@ def _topics() -> Iterator[Topic]:
     yield Topic(DAMAGED, _payments())
 
 
-def _order(chance: random.Random, offset: int) -> Row:
+def _order(chance: random.Random, offset: int) -> NewRecord:
     customer = chance.randrange(500)
     value = {
         "order": offset,
@@ -82,7 +82,7 @@ def _order(chance: random.Random, offset: int) -> Row:
     }
     key = b"customer-%d" % customer
     headers = ((b"trace-id", b"%016x" % chance.getrandbits(64)),) if offset % 4 == 0 else ()
-    return Row(offset, START + 40 * offset, key, json.dumps(value).encode(), headers)
+    return NewRecord(offset, START + 40 * offset, key, json.dumps(value).encode(), headers)
 
 
 def _orders(partition: int) -> Iterator[bytes]:
@@ -124,7 +124,9 @@ def _clicks() -> Iterator[bytes]:
     for number in range(80):
         first = 100 * number
         rows = [
-            Row(first + index, -1 if number < 20 else START + first + index, None, _click(chance))
+            NewRecord(
+                first + index, -1 if number < 20 else START + first + index, None, _click(chance)
+            )
             for index in range(100)
         ]
         magic = 0 if number < 20 else 1
@@ -147,7 +149,7 @@ def _users() -> Iterator[bytes]:
         for index in range(200):
             offset, user = 200 * number + index, chance.randrange(1000)
             value = None if chance.random() < 0.05 else b'{"city": %d}' % chance.randrange(90)
-            rows.append(Row(offset, START + offset, b"user-%d" % user, value))
+            rows.append(NewRecord(offset, START + offset, b"user-%d" % user, value))
         yield encode(pack_rows(rows), NewBatch(codec=Codec.GZIP, partition_leader_epoch=0))
 
 
@@ -156,7 +158,7 @@ def _payments() -> Iterator[bytes]:
     for number in range(60):
         first = 120 * number
         rows = [
-            Row(
+            NewRecord(
                 first + index,
                 START + first + index,
                 None,

@@ -3,9 +3,8 @@
 import errno
 import os
 from contextlib import nullcontext
-from typing import Any
 
-from ottla.errors import OptionError, PublishError
+from ottla.errors import OptionError, PublishError, Row
 from ottla.jobs.write.commit import SAVES
 from ottla.publish.job import Job, journal_folder
 from ottla.publish.journal import (
@@ -21,8 +20,6 @@ from ottla.publish.journal import (
 from ottla.publish.locks import lock_output, locked
 from ottla.storage.files import exists
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
-
-Row = dict[str, Any]
 
 
 def finish_committed(out: str, storage: StorageOptions) -> None:

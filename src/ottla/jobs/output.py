@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from ottla.errors import Row
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.write.extent import stage_log_starts
-from ottla.publish.account import Row, combine_accounts, write_account
+from ottla.publish.account import combine_accounts, write_account
 from ottla.publish.journal import FinishedPartition, Job, commit, publish
 from ottla.publish.locks import lock_output
 from ottla.storage.files import Entry

@@ -8,13 +8,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 from numba.core import config
 
 from ottla.strangers import distrust, weak_parent
 
-Bytes = npt.NDArray[np.uint8]
 i64 = cast(Callable[[object], int], np.int64)  # compiled, an int is 64 bits wide
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -1,13 +1,28 @@
 """The two tables that carry everything: one row per batch, one row per record, for every magic."""
 
 from collections.abc import Callable
+from enum import IntFlag
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from ottla.format.arrays import Bytes, Int32s, Int64s
+
+__all__ = [
+    "Allocate",
+    "Batches",
+    "Int32s",
+    "Int64s",
+    "Payloads",
+    "RecordBuffers",
+    "Wanted",
+    "allocate_batches",
+    "allocate_bytes",
+    "allocate_payloads",
+    "concat_batches",
+    "take_batches",
+]
 
 
 class Batches(NamedTuple):
@@ -37,12 +52,12 @@ class Batches(NamedTuple):
     count: Int64s  # type: ignore[assignment]  # not tuple.count: nobody counts columns
 
 
-def allocate_bytes(size: int) -> npt.NDArray[np.uint8]:
+def allocate_bytes(size: int) -> Bytes:
     """Room for bytes, uninitialised."""
     return np.empty(size, dtype=np.uint8)
 
 
-Allocate = Callable[[int], npt.NDArray[np.uint8]]
+Allocate = Callable[[int], Bytes]
 
 
 def _columns(count: int, rows: int, allocate: Allocate) -> npt.NDArray[np.int64]:
@@ -102,6 +117,18 @@ def allocate_payloads(capacity: int, allocate: Allocate = allocate_bytes) -> Pay
     return Payloads(*block)
 
 
+class Wanted(IntFlag):
+    """What of records is asked for."""
+
+    OFFSETS = 0  # and timestamps: these are always there
+    KEYS = 1
+    VALUES = 2
+    HEADERS = 4
+    INDEXES = 8  # of records in their batch
+    INNER_CRCS = 16  # checks of the messages in a wrapper
+    CONTROL = 32  # records of control batches too
+
+
 class RecordBuffers(NamedTuple):
     """Room for a chunk of records, in Arrow's own layout: bounds, bytes and validity bits.
 
@@ -112,14 +139,14 @@ class RecordBuffers(NamedTuple):
     timestamp: Int64s
     index: Int64s  # type: ignore[assignment]
     key_bounds: Int32s
-    key_bytes: npt.NDArray[np.uint8]
-    key_valid: npt.NDArray[np.uint8]
+    key_bytes: Bytes
+    key_valid: Bytes
     value_bounds: Int32s
-    value_bytes: npt.NDArray[np.uint8]
-    value_valid: npt.NDArray[np.uint8]
+    value_bytes: Bytes
+    value_valid: Bytes
     header_bounds: Int32s
     header_key_bounds: Int32s
-    header_key_bytes: npt.NDArray[np.uint8]
+    header_key_bytes: Bytes
     header_value_bounds: Int32s
-    header_value_bytes: npt.NDArray[np.uint8]
-    header_value_valid: npt.NDArray[np.uint8]
+    header_value_bytes: Bytes
+    header_value_valid: Bytes

@@ -11,8 +11,8 @@ from enum import Enum
 from typing import Any, Final
 
 from ottla.errors import OptionError
+from ottla.format.sentinels import INT64_MAX
 from ottla.log.files.checkpoints import TopicPartition
-from ottla.options.texts import INT64_MAX
 
 
 class Edge(Enum):

@@ -4,8 +4,7 @@ import re
 from typing import Final
 
 from ottla.errors import OptionError
-
-INT64_MAX: Final = 2**63 - 1
+from ottla.format.sentinels import INT64_MAX
 
 
 def parse_boolean(text: str) -> bool:

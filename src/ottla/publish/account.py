@@ -4,12 +4,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ottla.errors import PublishError
+from ottla.errors import PublishError, Row
 from ottla.publish.checked import encode_json, read_json
 from ottla.publish.journal import Job
 from ottla.storage.files import write_file
-
-Row = dict[str, Any]
 
 _COUNTS: Final = (
     "readBytes",

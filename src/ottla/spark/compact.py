@@ -12,6 +12,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ottla.catalog.slices import Task
+from ottla.errors import Row
 from ottla.jobs.compact.explain import explain
 from ottla.jobs.compact.learn import (
     ENTRY_SCHEMA,
@@ -35,8 +36,13 @@ from ottla.jobs.compact.plan import (
     settle_now,
     write_found,
 )
-from ottla.jobs.compact.survey import SURVEYED_SCHEMA, Surveyed, read_surveyed, survey_task
-from ottla.publish.account import Row, read_account
+from ottla.jobs.compact.survey import (
+    SURVEYED_SCHEMA,
+    Surveyed,
+    read_surveyed,
+    survey_task,
+)
+from ottla.publish.account import read_account
 from ottla.publish.journal import Job, is_published, run_job, scratch_job
 from ottla.spark.progress import show_progress
 from ottla.spark.run import FINAL_ERRORS, map_tasks, stage, stage_and_publish

@@ -18,7 +18,7 @@ import ottla.spark.reader  # noqa: F401
 from ottla.batch.decode import Decoder
 from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_V2, LOG_OVERHEAD
-from ottla.kernels.records import gather
+from ottla.kernels.tables import Wanted
 from ottla.log.files.transaction_index import aborted_transactions
 from ottla.log.read.segment import read_windows
 from ottla.region import Bytes
@@ -49,7 +49,7 @@ def load_kernels() -> None:
     batches["length"] = BATCH_V2.itemsize - LOG_OVERHEAD
     batches["attributes"] = codecs
     batches["count"] = 1
-    decoder = Decoder(gather.KEYS | gather.VALUES | gather.HEADERS, check_crcs=False)
+    decoder = Decoder(Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS, check_crcs=False)
     for window in read_windows(File("memory", batches.nbytes, _Memory(batches.tobytes()))):
         list(decoder.decode(window.region, window.batches))
         aborted_mask(window.batches, aborted_transactions([]))

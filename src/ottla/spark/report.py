@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ottla.errors import Row
 from ottla.jobs.compact.plan import Compaction
 from ottla.jobs.compact.survey import Surveyed
-from ottla.jobs.report.rows import Row
 from ottla.jobs.report.steps import Sized
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.partition import Partition

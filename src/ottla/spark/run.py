@@ -18,10 +18,11 @@ from ottla.errors import (
     DataLossError,
     OptionError,
     PublishError,
+    Row,
     UnsupportedError,
 )
 from ottla.jobs.output import OutputJob, Part, publish_output
-from ottla.publish.account import Row, read_account
+from ottla.publish.account import read_account
 from ottla.publish.journal import (
     FinishedPartition,
     Job,

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from ottla.errors import Row
 from ottla.jobs.verify.plan import (
     SEEN_SCHEMA,
     VERDICT_SCHEMA,
@@ -19,7 +20,6 @@ from ottla.jobs.verify.plan import (
     see_part,
 )
 from ottla.log.files.partition import Partition
-from ottla.publish.account import Row
 from ottla.spark.progress import show_progress
 from ottla.spark.run import map_tasks
 

@@ -10,16 +10,16 @@ import numpy as np
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused
 from ottla.catalog.slices import Slice
+from ottla.errors import Row
 from ottla.format.names import Kind, file_name
-from ottla.format.sentinels import INT32_MAX
+from ottla.format.sentinels import INT32_MAX, INT64_MAX
 from ottla.jobs.compact.survey import Facts, read_facts
 from ottla.jobs.rewrite.plan import sound_windows
 from ottla.jobs.rewrite.trim import scanned
 from ottla.jobs.verify.transactions import walk_markers
-from ottla.kernels.records import gather
-from ottla.kernels.tables import Batches, take_batches
+from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.order import first_offsets
-from ottla.log.files.checkpoints import INT64_MAX, TopicPartition
+from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Segment
 from ottla.log.files.transaction_index import write_transaction_index
 from ottla.log.read.segment import Window
@@ -27,7 +27,7 @@ from ottla.log.write.extent import Extent, Staged, stage_extent
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import LogWriter
 from ottla.log.write.side_files import SideFiles, stage_segment
-from ottla.publish.account import Row, account_row
+from ottla.publish.account import account_row
 from ottla.publish.journal import FinishedPartition, Job, StagedFile, staged_path
 from ottla.region import Region
 from ottla.rules.cleaner.cleaning import UNCLEANABLE, clean_window, decode_window, make_decoder
@@ -96,7 +96,7 @@ class CleanedWindow(NamedTuple):
 def clean_windows(job: Job, part: CompactPart) -> Iterator[CleanedWindow]:
     """What stays of each window of a part; each must be used before the next is asked for."""
     if part.cleaning is None:
-        decoder = Decoder(gather.CONTROL, max_batch_bytes=part.max_batch_bytes, allocate=Reused())
+        decoder = Decoder(Wanted.CONTROL, max_batch_bytes=part.max_batch_bytes, allocate=Reused())
         for _, window in _whole_windows(part):
             yield _copied(decoder, window, part.log_start)
         return

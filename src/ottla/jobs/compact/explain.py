@@ -7,9 +7,9 @@ no counts, and neither has one whose parts nobody counted. They are 0 where noth
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.errors import Row
 from ottla.jobs.compact.learn import Learnt
 from ottla.jobs.compact.survey import Surveyed
-from ottla.publish.account import Row
 from ottla.publish.journal import FinishedPartition
 from ottla.rules.cleaner.cleanable import CleaningCounts, Obstacle, explain_counts
 

@@ -20,8 +20,7 @@ from ottla.batch.records import Reused
 from ottla.catalog.slices import Slice, Task
 from ottla.errors import CorruptLogError, OptionError, Term
 from ottla.jobs.rewrite.plan import sound_windows
-from ottla.kernels.records import gather
-from ottla.kernels.tables import Int64s, take_batches
+from ottla.kernels.tables import Int64s, Wanted, take_batches
 from ottla.log.files.transaction_index import read_transaction_index
 from ottla.publish.journal import Job, new_staged_name, staged_path
 from ottla.rules.cleaner.cleaning import UNCLEANABLE, decode_window
@@ -126,7 +125,7 @@ def learn_task(
 
 
 def _key_decoder(max_batch_bytes: int) -> Decoder:
-    return Decoder(gather.KEYS, max_batch_bytes=max_batch_bytes, allocate=Reused())
+    return Decoder(Wanted.KEYS, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
 
 def _flushes(windows: Iterable[KeyEntries]) -> Iterator[KeyEntries]:

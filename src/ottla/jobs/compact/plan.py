@@ -16,6 +16,7 @@ from ottla.catalog.selection import Selection, choose_logs
 from ottla.catalog.slices import Task, cut_tasks
 from ottla.catalog.stable import Stable
 from ottla.errors import OptionError, PublishError
+from ottla.format.arrays import Words
 from ottla.format.names import Kind
 from ottla.jobs.compact.clean import (
     Cleaning,
@@ -34,7 +35,6 @@ from ottla.jobs.compact.survey import (
     write_facts,
 )
 from ottla.jobs.output import OutputJob, nothing_to_close
-from ottla.kernels.cleaner.compaction import Words
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Segment, read_log_directories
 from ottla.log.write.extent import find_extent, join_lineage, read_lineage

@@ -15,7 +15,7 @@ from ottla.errors import CorruptLogError, OptionError, Rule, Violation
 from ottla.format.names import FileName, FileState, Kind
 from ottla.internal.views import RECORD_COLUMNS, View, time_columns
 from ottla.jobs.read.records import MAX_TIMESTAMP
-from ottla.kernels.records import gather
+from ottla.kernels.tables import Wanted
 from ottla.log.files.partition import Partition, find_partitions
 from ottla.log.read.segment import Mode, corrupt_rows, read_records
 from ottla.options.offsets import parse_subscribe
@@ -168,7 +168,7 @@ def newest_snapshot(partition: Partition) -> tuple[FileName, Entry] | None:
 def _read_file(
     entry: Entry, storage: StorageOptions, mode: Mode, max_batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    wanted = wanted_flags(RECORD_COLUMNS) | gather.CONTROL
+    wanted = wanted_flags(RECORD_COLUMNS) | Wanted.CONTROL
     with open_file(entry, storage) as file:
         yield from read_records(file, RECORD_COLUMNS, wanted, mode, max_batch_bytes)
     cut = _find_cut(entry, storage)

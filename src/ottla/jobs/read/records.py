@@ -20,6 +20,8 @@ from ottla.catalog.logs import Bounds, report_loss
 from ottla.catalog.positions import find_entry, read_index_file
 from ottla.catalog.slices import Slice
 from ottla.errors import CorruptLogError, Rule, Severity, Stage, Violation
+from ottla.format.arrays import Bools
+from ottla.format.sentinels import INT64_MAX
 from ottla.kernels.tables import Batches, Int64s, allocate_batches, concat_batches, take_batches
 from ottla.log.files.offset_index import OffsetIndex
 from ottla.log.files.transaction_index import read_transaction_index
@@ -29,11 +31,10 @@ from ottla.region import PADDING, Region
 from ottla.rules.producers.transactions import aborted_mask
 from ottla.storage.files import File, open_file
 
-Bools = npt.NDArray[np.bool_]
 FindEntry = Callable[[int, int], int | None]
 
 # Microseconds in an int64 reach this many milliseconds, to both sides (SPARK-56243).
-MAX_TIMESTAMP: Final = (2**63 - 1) // 1000
+MAX_TIMESTAMP: Final = INT64_MAX // 1000
 
 
 class Reading(NamedTuple):

@@ -6,12 +6,12 @@ Everything that the page shows is in a row or worked out from rows: sums of savi
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection
-from ottla.errors import OptionError
+from ottla.errors import OptionError, Row
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.compact.explain import explain_uncounted, plain_obstacle
 from ottla.jobs.compact.survey import Surveyed
@@ -21,8 +21,6 @@ from ottla.log.files.partition import Partition
 from ottla.rules.cleaner.cleanable import explain_unkeyed
 from ottla.rules.producers.transactions import is_hanging
 from ottla.version import VERSION
-
-Row = dict[str, Any]
 
 DEFAULT_PRICE: Final = 0.02
 _BUCKETS: Final = 120  # of a timeline, at most

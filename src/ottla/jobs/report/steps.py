@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from ottla.catalog.selection import Selection, choose_logs, choose_partitions
+from ottla.errors import Row
 from ottla.jobs.compact.plan import Compaction, plan_explanation, plan_surveys
 from ottla.jobs.compact.survey import (
     SURVEYED_SCHEMA,
@@ -20,7 +21,6 @@ from ottla.jobs.compact.survey import (
 )
 from ottla.jobs.report.rows import (
     ReportOptions,
-    Row,
     compaction_row,
     head_row,
     open_transaction_rows,

@@ -21,8 +21,7 @@ from ottla.catalog.slices import Slice
 from ottla.codec import compress
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
-from ottla.kernels.records import gather
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, Wanted, take_batches
 from ottla.log.read.segment import Window, read_windows
 from ottla.region import Bytes
 from ottla.storage.files import open_file
@@ -42,7 +41,7 @@ MAX_PRODUCERS: Final = 10_000  # that a part names; the rest share the name of n
 
 _PROBE: Final = 8 << 10  # bytes of a piece that is compressed to see how well a window would be
 _PROBES: Final = 8
-_ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS
+_ALL: Final = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,7 @@ from ottla.format.attributes import Codec
 from ottla.format.sentinels import NO_PRODUCER_ID
 from ottla.jobs.report.survey import Unit
 from ottla.jobs.rewrite.convert import Converting
-from ottla.kernels.records.gather import CONTROL
-from ottla.kernels.tables import Batches, Int64s, take_batches
+from ottla.kernels.tables import Batches, Int64s, Wanted, take_batches
 from ottla.log.read.segment import read_windows
 from ottla.region import Region
 from ottla.storage.files import open_file
@@ -213,7 +212,7 @@ class Trial:
 def try_unit(trial: Trial) -> Iterator[pa.RecordBatch]:
     """A row for each setting with what the window would take."""
     totals = np.zeros(len(trial.settings), dtype=np.int64)
-    checker = Decoder(CONTROL)
+    checker = Decoder(Wanted.CONTROL)
     unit = trial.unit
     with open_file(unit.part.log, trial.storage) as file:
         for window in read_windows(file, start=unit.start, end=unit.stop):

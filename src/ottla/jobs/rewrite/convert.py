@@ -25,8 +25,7 @@ from ottla.jobs.rewrite.plan import (
     read_metadata,
 )
 from ottla.jobs.rewrite.trim import scanned
-from ottla.kernels.records.gather import CONTROL
-from ottla.kernels.tables import Batches, take_batches
+from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.files.transaction_index import read_transaction_index
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.region import PADDING, Region
@@ -49,7 +48,9 @@ class Converting:
 
     def begin(self, max_batch_bytes: int) -> _Decoders:
         """Decoders for all windows."""
-        checker = Decoder(CONTROL, max_batch_bytes=max_batch_bytes, allocate=allocate_from_pool)
+        checker = Decoder(
+            Wanted.CONTROL, max_batch_bytes=max_batch_bytes, allocate=allocate_from_pool
+        )
         return _Decoders(make_decoder(max_batch_bytes), checker)
 
     def apply(

@@ -22,7 +22,7 @@ from ottla.format.sentinels import NO_OFFSET
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.trim import trim
 from ottla.jobs.verify.transactions import walk_markers
-from ottla.kernels.tables import Batches, take_batches
+from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.order import first_offsets
 from ottla.log.files.checkpoints import EpochStart, TopicPartition
 from ottla.log.read.segment import Window, read_windows
@@ -285,7 +285,8 @@ def _first_base(part: RewritePart, changed: Changed) -> int:
         return part.base_offset
     first = take_batches(changed.batches, slice(0, 1))
     if first.base_offset[0] == NO_OFFSET:
-        for _ in Decoder(0).decode(changed.region, first):  # only its messages know where it begins
+        # Only its messages know where it begins.
+        for _ in Decoder(Wanted.OFFSETS).decode(changed.region, first):
             continue
     return int(first_offsets(first)[0])
 

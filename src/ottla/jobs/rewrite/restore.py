@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.arrow.to_arrow import records_to_arrow
-from ottla.batch.attributes import Bools, has_delete_horizon, is_control
+from ottla.batch.attributes import has_delete_horizon, is_control
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import Remains, rebuild
@@ -23,6 +23,7 @@ from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection, choose_logs
 from ottla.catalog.slices import Slice
 from ottla.errors import CorruptLogError, OptionError, Term
+from ottla.format.arrays import Bools
 from ottla.format.names import is_topic_name
 from ottla.format.sentinels import NO_TIMESTAMP
 from ottla.jobs.output import OutputJob
@@ -36,13 +37,12 @@ from ottla.jobs.rewrite.plan import (
     read_metadata,
 )
 from ottla.jobs.rewrite.trim import scanned
-from ottla.kernels.records import gather
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, Wanted, take_batches
 from ottla.log.files.identity import is_uuid, write_topic_id
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.region import Region
 
-_ALL = gather.KEYS | gather.VALUES | gather.HEADERS
+_ALL = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,22 +7,21 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, add_sequence, has_delete_horizon
+from ottla.batch.attributes import add_sequence, has_delete_horizon
 from ottla.batch.decode import Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import Remains, rebuild, rebuild_empty
 from ottla.batch.records import decode_whole
 from ottla.catalog.logs import Bounds
 from ottla.errors import CorruptLogError
-from ottla.format.sentinels import NO_OFFSET, NO_SEQUENCE, NO_TIMESTAMP
+from ottla.format.arrays import Bools
+from ottla.format.sentinels import INT64_MAX, NO_OFFSET, NO_SEQUENCE, NO_TIMESTAMP
 from ottla.kernels.bytes.crc import compute_crcs
-from ottla.kernels.records import gather
 from ottla.kernels.records.scan import scan
-from ottla.kernels.tables import Batches, Int64s, allocate_batches, take_batches
-from ottla.log.files.checkpoints import INT64_MAX
+from ottla.kernels.tables import Batches, Int64s, Wanted, allocate_batches, take_batches
 from ottla.region import Region, padded
 
-_ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS
+_ALL: Final = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
 _SMALLEST_BATCH: Final = 26
 
 

@@ -6,11 +6,9 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from ottla.errors import Rule, Stage
+from ottla.errors import Row, Rule, Stage
 from ottla.format.names import parse_file_name
 from ottla.log.files.partition import Partition
-
-Row = dict[str, Any]
 
 _MAX_PLACES: Final = 100
 

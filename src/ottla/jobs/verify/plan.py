@@ -18,8 +18,7 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.catalog.positions import find_batch_starts
 from ottla.errors import Rule, Violation
 from ottla.kernels.producers.state import Markers
-from ottla.kernels.records.gather import CONTROL
-from ottla.kernels.tables import Batches, allocate_batches
+from ottla.kernels.tables import Batches, Wanted, allocate_batches
 from ottla.log.check.order import first_offsets
 from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
 from ottla.log.files.partition import Partition
@@ -146,7 +145,9 @@ def _see_part(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
 
 
 def _see_file(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
-    decoder = None if options.quick else Decoder(CONTROL, max_batch_bytes=options.max_batch_bytes)
+    decoder = (
+        None if options.quick else Decoder(Wanted.CONTROL, max_batch_bytes=options.max_batch_bytes)
+    )
     began = time.perf_counter()
     number, window, reached = 0, None, part.stop
     if part.file is None:

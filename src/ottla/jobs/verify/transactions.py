@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, is_control
+from ottla.batch.attributes import is_control
 from ottla.errors import CorruptLogError, Rule, Violation
+from ottla.format.arrays import Bools
 from ottla.format.names import FileState, Kind
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels import status

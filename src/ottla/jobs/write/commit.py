@@ -15,14 +15,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from ottla.errors import OptionError, PublishError, Term
+from ottla.errors import OptionError, PublishError, Row, Term
 from ottla.format.names import DirectoryState, parse_directory_name
 from ottla.jobs.write.place import End, Placed, find_end, place_parts, stamp_log
 from ottla.jobs.write.stage import StagedPart, Writing
 from ottla.log.files.identity import new_topic_id
 from ottla.log.files.ownership import may_be_owned
 from ottla.options.write import WriteOptions
-from ottla.publish.account import Row
 from ottla.publish.journal import (
     Job,
     commit,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.restamp import move_offsets, set_leader_epoch
-from ottla.errors import CorruptLogError, OptionError, PublishError, Term
+from ottla.errors import CorruptLogError, OptionError, PublishError, Row, Term
 from ottla.format.names import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -20,6 +20,7 @@ from ottla.format.names import (
     file_name,
     parse_file_name,
 )
+from ottla.format.sentinels import INT64_MAX
 from ottla.jobs.verify.transactions import read_transactions
 from ottla.jobs.write.stage import StagedPart
 from ottla.kernels import status
@@ -38,7 +39,7 @@ from ottla.log.read.walk import walk_file
 from ottla.log.write.extent import join_lineage, read_log_starts
 from ottla.log.write.side_files import follow_epochs, stage_file, stage_segment
 from ottla.options.write import WriteOptions
-from ottla.publish.account import Row, account_row
+from ottla.publish.account import account_row
 from ottla.publish.journal import Job, StagedFile, staged_path
 from ottla.region import Bytes, padded
 from ottla.rules.producers.producer import ProducerState, empty_state
@@ -53,7 +54,6 @@ from ottla.storage.files import (
     write_file,
 )
 
-_INT64_MAX: Final = 2**63 - 1
 _TABLE_ROWS: Final = 1 << 14
 
 
@@ -87,7 +87,7 @@ def find_end(job: Job, topic: str, partition: int) -> End:
         return End(directory, start, (), frozenset(), epochs, bool(epochs), empty_state(), topic_id)
     segments = found[0].segments
     _check_tail(segments[-1], job)
-    known = read_transactions(found[0], from_offset=_INT64_MAX, storage=job.storage)
+    known = read_transactions(found[0], from_offset=INT64_MAX, storage=job.storage)
     if known.problems:
         raise CorruptLogError(known.problems[0])
     epochs, topic_id = _read_identity(found[0], job)
@@ -183,7 +183,7 @@ def _shifts(end: End, parts: Sequence[StagedPart]) -> list[tuple[StagedPart, int
     for part in parts:
         shifts.append((part, next_offset))
         next_offset += part.next_offset
-    if next_offset > _INT64_MAX:
+    if next_offset > INT64_MAX:
         raise PublishError(f"{end.directory}: there are no offsets left")
     return shifts
 

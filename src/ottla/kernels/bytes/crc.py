@@ -12,7 +12,9 @@ from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
-from ottla.kernels._jit import INTERPRETED, Bytes, i64, inlined, kernel
+from ottla.format.arrays import Bytes
+from ottla.format.layout import CRC_COVERS, MESSAGE_CRC_COVERS
+from ottla.kernels._jit import INTERPRETED, i64, inlined, kernel
 from ottla.kernels.bytes.memory import load_u64, prefetch
 from ottla.kernels.tables import Batches
 
@@ -192,6 +194,6 @@ def compute_crcs(data: Bytes, origin: int, batches: Batches) -> None:
         at = batches.position[row] - origin
         stop = at + batches.size[row]
         if batches.magic[row] < 2:
-            batches.computed_crc[row] = crc32(data, at + 16, stop)
+            batches.computed_crc[row] = crc32(data, at + MESSAGE_CRC_COVERS, stop)
         else:
-            batches.computed_crc[row] = crc32c_inlined(data, at + 21, stop)
+            batches.computed_crc[row] = crc32c_inlined(data, at + CRC_COVERS, stop)

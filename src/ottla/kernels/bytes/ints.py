@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, i64, inlined
+from ottla.format.arrays import Bytes
+from ottla.kernels._jit import i64, inlined
 from ottla.kernels.bytes.memory import load_u64
 
 _LOW_8 = np.uint64(0x00FF00FF00FF00FF)

@@ -13,7 +13,8 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from ottla.kernels._jit import INTERPRETED, Bytes, inlined
+from ottla.format.arrays import Bytes
+from ottla.kernels._jit import INTERPRETED, inlined
 
 WIDE = 32  # bytes per copy step
 

@@ -7,7 +7,8 @@ dropped, as in Kafka.
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.format.arrays import Bytes
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.status import RECORD_TRUNCATED, VARINT_TOO_LONG
 
 MAX_VARINT_SIZE = 5

@@ -6,10 +6,10 @@ are written from front to back.
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, i64, inlined
+from ottla.format.arrays import Bytes, Int32s
+from ottla.kernels._jit import i64, inlined
 from ottla.kernels.bytes.ints import swap_bytes
 from ottla.kernels.bytes.memory import WIDE, bit_length, copy_wide, store_u64
-from ottla.kernels.tables import Int32s
 
 
 @inlined

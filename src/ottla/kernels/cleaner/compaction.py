@@ -7,18 +7,14 @@ them collide without the job's own secret.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ottla.format.arrays import Bools, Bytes, Int32s, Int64s, Words
 from ottla.format.attributes import CONTROL, TRANSACTIONAL, ControlType
-from ottla.kernels._jit import INTERPRETED, Bytes, i64, inlined, kernel
+from ottla.kernels._jit import INTERPRETED, i64, inlined, kernel
 from ottla.kernels.bytes.memory import load_u64
 from ottla.kernels.bytes.writing import write_bytes
 from ottla.kernels.producers.state import Markers, find_slot
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers
-
-Words = npt.NDArray[np.uint64]
-Bools = npt.NDArray[np.bool_]
-Bounds = npt.NDArray[np.int32]
+from ottla.kernels.tables import Batches, RecordBuffers
 
 # The slots of the cursor of cleaned transactions.
 COUNT = 0  # producers known
@@ -179,7 +175,7 @@ def judge_batches(
 
 
 @kernel
-def take_bytes(bounds: Bounds, data: Bytes, rows: Int64s, out_bounds: Bounds, out: Bytes) -> None:
+def take_bytes(bounds: Int32s, data: Bytes, rows: Int64s, out_bounds: Int32s, out: Bytes) -> None:
     """Copy the chosen fields one after another; `out` has room for them and its padding."""
     at = 0
     out_bounds[0] = 0

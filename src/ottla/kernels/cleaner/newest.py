@@ -7,13 +7,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ottla.format.arrays import Bools, Bytes, Int32s, Int64s, Words
 from ottla.format.sentinels import NO_OFFSET
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.memory import load_u64
 from ottla.kernels.bytes.writing import write_bytes
-from ottla.kernels.cleaner.compaction import Bools, Bounds, Words
 from ottla.kernels.status import OK, TABLE_FULL
-from ottla.kernels.tables import Int64s
 
 # The slots of the cursor of a table.
 KEYS: Final = 0  # rows taken
@@ -51,7 +50,7 @@ def same_bytes(left: Bytes, at: int, right: Bytes, start: int, size: int) -> boo
 @kernel
 def mark_last(
     hashes: Words,
-    bounds: Bounds,
+    bounds: Int32s,
     data: Bytes,
     wanted: Bools,
     slots: Int64s,

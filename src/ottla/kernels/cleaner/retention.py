@@ -3,14 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ottla.format.arrays import Bools, Bytes, Int64s
 from ottla.format.attributes import CONTROL, DELETE_HORIZON
 from ottla.format.sentinels import NO_TIMESTAMP
-from ottla.kernels._jit import Bytes, inlined, kernel
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers
-
-Bools = npt.NDArray[np.bool_]
+from ottla.kernels._jit import inlined, kernel
+from ottla.kernels.tables import Batches, RecordBuffers
 
 # What is written for a batch.
 DROPPED = 0

@@ -12,11 +12,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from ottla.format.arrays import PADDING, Bytes, Int64s
 from ottla.format.attributes import Codec
-from ottla.kernels._jit import INTERPRETED, Bytes, i64, inlined, kernel
+from ottla.kernels._jit import INTERPRETED, i64, inlined, kernel
 from ottla.kernels.bytes.memory import _address, copy_wide, load_u64
-from ottla.kernels.tables import Int64s
-from ottla.region import PADDING
 
 NONE = int(Codec.NONE)
 LZ4 = int(Codec.LZ4)

@@ -5,11 +5,11 @@ Whatever else there is, and whatever is broken, is left to `ottla.codec.snappy`,
 
 import numpy as np
 
+from ottla.format.arrays import Bytes, Int64s
 from ottla.format.attributes import Codec
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.ints import read_i32
 from ottla.kernels.bytes.memory import load_u64
-from ottla.kernels.tables import Int64s
 
 NONE = int(Codec.NONE)
 SNAPPY = int(Codec.SNAPPY)

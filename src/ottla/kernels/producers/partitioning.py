@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.format.arrays import Bytes, Int64s
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.writing import span
 from ottla.kernels.records.v2_write import fields_size
-from ottla.kernels.tables import Int64s, RecordBuffers
+from ottla.kernels.tables import RecordBuffers
 
 MASK = np.uint64(0xFFFFFFFF)
 MULTIPLIER = np.uint64(0x5BD1E995)

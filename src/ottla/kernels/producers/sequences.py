@@ -3,9 +3,9 @@
 Java computes them in ints, and a damaged delta overflows on the way: so must we.
 """
 
+from ottla.format.arrays import Int64s
 from ottla.format.sentinels import MAX_SEQUENCE
 from ottla.kernels._jit import i64, inlined, kernel
-from ottla.kernels.tables import Int64s
 
 
 @inlined

@@ -6,6 +6,7 @@ where a transaction begins and ends is written once. A refused batch changes not
 
 from typing import NamedTuple
 
+from ottla.format.arrays import Int64s
 from ottla.format.attributes import (
     CONTROL,
     DELETE_HORIZON,
@@ -26,7 +27,7 @@ from ottla.kernels.status import (
     SEQUENCE_OUT_OF_ORDER,
     TABLE_FULL,
 )
-from ottla.kernels.tables import Batches, Int64s
+from ottla.kernels.tables import Batches
 
 WINDOW = 5  # batches that are remembered of a producer (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)
 

@@ -3,16 +3,17 @@
 import numpy as np
 import numpy.typing as npt
 
+from ottla.format.arrays import Bytes, Int64s
 from ottla.format.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, ControlType
-from ottla.format.layout import BATCH_OVERHEAD
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.format.layout import BATCH_OVERHEAD, CRC_COVERS
+from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.bytes.crc import crc32c_inlined
 from ottla.kernels.bytes.ints import read_i16, read_i32, wrapping_add
 from ottla.kernels.producers.state import NO_MARKER, Markers
 from ottla.kernels.records.v2 import locate_record
 from ottla.kernels.search.walk import view_at
 from ottla.kernels.status import OK, TABLE_FULL
-from ottla.kernels.tables import Batches, Int64s
+from ottla.kernels.tables import Batches
 
 NOT_READ = -3  # the control type of a control batch that must be opened otherwise
 
@@ -58,7 +59,7 @@ def view_marker(
         return 1
     if batches.size[row] < BATCH_OVERHEAD:
         return 0
-    batches.computed_crc[row] = crc32c_inlined(data, at + 21, stop)
+    batches.computed_crc[row] = crc32c_inlined(data, at + CRC_COVERS, stop)
     if batches.count[row] <= 0 or batches.computed_crc[row] != batches.crc[row]:
         return 0
     if attributes & CODEC_MASK:

@@ -3,20 +3,28 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ottla.format.arrays import Bools, Bytes, Int64s
 from ottla.format.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
-from ottla.format.layout import LOG_OVERHEAD, MAGIC_POSITION, MESSAGE_MINIMUM
-from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.format.layout import (
+    LEADER_EPOCH_POSITION,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MESSAGE_MINIMUM,
+)
+from ottla.format.sentinels import (
+    INT64_MAX,
+    NO_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+)
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.ints import read_i32, wrapping_subtract
 from ottla.kernels.bytes.writing import write_i32, write_i64
 from ottla.kernels.producers.state import CLIENT, RAFT_LEADER, REPLICATION
-from ottla.kernels.tables import Batches, Int64s, Payloads
-
-Bools = npt.NDArray[np.bool_]
-
-LARGEST = i64(2**63 - 1)
+from ottla.kernels.tables import Batches, Payloads
 
 # What is wrong with a batch, all that applies, in the order in which a broker looks:
 # UnifiedLog.analyzeAndValidateRecords,
@@ -161,7 +169,7 @@ def mark_other_magic(arena: Bytes, batches: Batches, payloads: Payloads, verdict
             return
         if arena[at + MAGIC_POSITION] != batches.magic[0]:
             verdicts[index] = OTHER_MAGIC
-        at += LOG_OVERHEAD + max(read_i32(arena, at + 8), MESSAGE_MINIMUM)
+        at += LOG_OVERHEAD + max(read_i32(arena, at + LENGTH_POSITION), MESSAGE_MINIMUM)
 
 
 # What becomes of a batch of magic 2 that is an append of its own.
@@ -232,7 +240,7 @@ def judge_records(
     first = 0
     for row in range(rows.size):
         stop = first + rows[row]
-        oldest, newest = LARGEST, i64(NO_TIMESTAMP)
+        oldest, newest = i64(INT64_MAX), i64(NO_TIMESTAMP)
         for at in range(first, stop):
             # Nobody asks whether an unsigned index is negative, so that this takes four at a time.
             timestamp = timestamps[np.uint64(at)]
@@ -300,5 +308,5 @@ def assign_offsets(
             batches.base_offset[row] = stored
         batches.last_offset[row] = last
         if batches.magic[row] == 2:
-            write_i32(data, at + 12, leader_epoch)
+            write_i32(data, at + LEADER_EPOCH_POSITION, leader_epoch)
             batches.partition_leader_epoch[row] = leader_epoch

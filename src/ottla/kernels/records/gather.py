@@ -6,7 +6,11 @@ an empty chunk is therefore walked once before its records are given piece by pi
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.format import attributes
+from ottla.format.arrays import PADDING, Bytes, Int32s, Int64s
+from ottla.format.attributes import LOG_APPEND_TIME
+from ottla.format.layout import LENGTH_POSITION, LOG_OVERHEAD
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.ints import read_i32, read_i64, wrapping_add
 from ottla.kernels.bytes.memory import copy_wide
 from ottla.kernels.records.legacy import inner_crc, locate_fields, message_timestamp
@@ -19,15 +23,15 @@ from ottla.kernels.status import (
     OK,
     RECORD_SIZE,
 )
-from ottla.kernels.tables import Batches, Int32s, Int64s, Payloads, RecordBuffers
+from ottla.kernels.tables import Batches, Payloads, RecordBuffers, Wanted
 
-# What is wanted.
-KEYS = 1
-VALUES = 2
-HEADERS = 4
-INDEXES = 8
-INNER_CRCS = 16
-CONTROL = 32  # records of control batches too
+# Numba takes ten times as long to recognise an enum as to do the work.
+KEYS = int(Wanted.KEYS)
+VALUES = int(Wanted.VALUES)
+HEADERS = int(Wanted.HEADERS)
+INDEXES = int(Wanted.INDEXES)
+INNER_CRCS = int(Wanted.INNER_CRCS)
+CONTROL = int(Wanted.CONTROL)
 
 # Where the pass is: the slots of the cursor.
 ROW = 0  # the batch
@@ -108,12 +112,12 @@ def room(out: RecordBuffers, cursor: Int64s, wanted: int) -> int:
     """Bytes that any of the chunk's byte columns can still take."""
     least = i64(1) << i64(62)
     if wanted & KEYS:
-        least = min(least, out.key_bytes.size - 64 - cursor[KEY])
+        least = min(least, out.key_bytes.size - PADDING - cursor[KEY])
     if wanted & VALUES:
-        least = min(least, out.value_bytes.size - 64 - cursor[VALUE])
+        least = min(least, out.value_bytes.size - PADDING - cursor[VALUE])
     if wanted & HEADERS:
-        least = min(least, out.header_key_bytes.size - 64 - cursor[HEADER_KEY])
-        least = min(least, out.header_value_bytes.size - 64 - cursor[HEADER_VALUE])
+        least = min(least, out.header_key_bytes.size - PADDING - cursor[HEADER_KEY])
+        least = min(least, out.header_value_bytes.size - PADDING - cursor[HEADER_VALUE])
     return least
 
 
@@ -147,7 +151,7 @@ def gather_v2(
     stop = payloads.stop[row]
     base_offset = batches.base_offset[row]
     base_timestamp = batches.base_timestamp[row]
-    append_time = batches.attributes[row] & 8 != 0
+    append_time = batches.attributes[row] & LOG_APPEND_TIME != 0
     max_timestamp = batches.max_timestamp[row]
     count = batches.count[row]
     index = cursor[INDEX]
@@ -253,9 +257,9 @@ def gather_legacy(
     """
     stop = payloads.stop[row]
     wrapped = payloads.in_arena[row] != 0
-    while cursor[AT] + 12 <= stop:
+    while cursor[AT] + LOG_OVERHEAD <= stop:
         at = cursor[AT]
-        end = at + 12 + read_i32(data, at + 8)
+        end = at + LOG_OVERHEAD + read_i32(data, at + LENGTH_POSITION)
         if end > stop:
             break
         record = cursor[RECORDS]
@@ -346,7 +350,7 @@ def gather(
             count = batches.count[row]
             piecewise = resumed
             # Consumers iterate control batches as well, and only then leave their records out.
-            hidden = batches.attributes[row] & 32 != 0 and not wanted & CONTROL
+            hidden = batches.attributes[row] & attributes.CONTROL != 0 and not wanted & CONTROL
             if count < 0:
                 status = COUNT_NEGATIVE
             elif hidden and count > 0:

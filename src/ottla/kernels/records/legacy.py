@@ -1,7 +1,23 @@
 """Locate the fields of v0 and v1 messages (LegacyRecord), alone or inside a wrapper."""
 
-from ottla.format.layout import LOG_OVERHEAD, MESSAGE_MINIMUM, MESSAGE_V0, MESSAGE_V1
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.format.arrays import Bytes
+from ottla.format.attributes import CODEC_MASK, LOG_APPEND_TIME
+from ottla.format.layout import (
+    KEY_LENGTH_SIZE,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MESSAGE_ATTRIBUTES_POSITION,
+    MESSAGE_CRC_COVERS,
+    MESSAGE_CRC_POSITION,
+    MESSAGE_MINIMUM,
+    MESSAGE_TIMESTAMP_POSITION,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    VALUE_LENGTH_SIZE,
+)
+from ottla.format.sentinels import NO_TIMESTAMP
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.crc import crc32
 from ottla.kernels.bytes.ints import read_i32, read_i64, read_u32, wrapping_add
 from ottla.kernels.status import (
@@ -26,14 +42,14 @@ def locate_fields(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, i
     Kafka reads the layout of v1 for every magic but 0, and ignores bytes after the value.
     """
     zero = i64(0)
-    key_at = at + (_KEY_AT_V0 if data[at + 16] == 0 else _KEY_AT_V1)
+    key_at = at + (_KEY_AT_V0 if data[at + MAGIC_POSITION] == 0 else _KEY_AT_V1)
     if key_at > end:
         return MESSAGE_TRUNCATED, 0, zero, 0, zero
-    key_size = read_i32(data, key_at - 4)
-    value_at = key_at + max(key_size, zero) + 4
+    key_size = read_i32(data, key_at - KEY_LENGTH_SIZE)
+    value_at = key_at + max(key_size, zero) + VALUE_LENGTH_SIZE
     if value_at > end:
         return FIELD_TOO_LONG, 0, zero, 0, zero
-    value_size = read_i32(data, value_at - 4)
+    value_size = read_i32(data, value_at - VALUE_LENGTH_SIZE)
     if value_at + value_size > end:
         return FIELD_TOO_LONG, 0, zero, 0, zero
     return OK, key_at, key_size, value_at, value_size
@@ -42,18 +58,20 @@ def locate_fields(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, i
 @inlined
 def message_timestamp(data: Bytes, at: int, batches: Batches, row: int, wrapped: bool) -> int:
     """The message's own time; in a v1 wrapper with append time, the wrapper's."""
-    magic = data[at + 16]
+    magic = data[at + MAGIC_POSITION]
     if magic == 0:
-        return i64(-1)
-    if wrapped and magic == 1 and batches.magic[row] == 1 and batches.attributes[row] & 8:
+        return i64(NO_TIMESTAMP)
+    append_time = batches.attributes[row] & LOG_APPEND_TIME
+    if wrapped and magic == 1 and batches.magic[row] == 1 and append_time:
         return i64(batches.max_timestamp[row])
-    return read_i64(data, at + 18)
+    return read_i64(data, at + MESSAGE_TIMESTAMP_POSITION)
 
 
 @inlined
 def inner_crc(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """The stored and the computed CRC of the message at `at`."""
-    return read_u32(data, at + 12), crc32(data, at + 16, end)
+    stored = read_u32(data, at + MESSAGE_CRC_POSITION)
+    return stored, crc32(data, at + MESSAGE_CRC_COVERS, end)
 
 
 @kernel
@@ -72,7 +90,7 @@ def check_messages(
     last = at
     count = 0
     while at + LOG_OVERHEAD <= stop:
-        size = read_i32(data, at + 8)
+        size = read_i32(data, at + LENGTH_POSITION)
         if size < MESSAGE_MINIMUM:
             return INNER_SIZE, count, at
         if at + LOG_OVERHEAD + size > stop:
@@ -91,13 +109,13 @@ def check_messages(
                 return WRAPPER_OFFSET, count - 1, last
             shift = wrapper - read_i64(data, last)
     payloads.shift[row] = shift
-    if data[start + 17] & 7 == 0:
+    if data[start + MESSAGE_ATTRIBUTES_POSITION] & CODEC_MASK == 0:
         batches.base_offset[row] = wrapping_add(shift, read_i64(data, start))
         payloads.opened[row] = 1
     at = start
     for index in range(count):
-        end = at + LOG_OVERHEAD + read_i32(data, at + 8)
-        if data[at + 17] & 7 != 0:
+        end = at + LOG_OVERHEAD + read_i32(data, at + LENGTH_POSITION)
+        if data[at + MESSAGE_ATTRIBUTES_POSITION] & CODEC_MASK != 0:
             return INNER_COMPRESSED, index, at
         at = end
     return OK, count, at

@@ -1,9 +1,18 @@
 """Measure and write v0 and v1 messages (LegacyRecord), alone or inside a wrapper."""
 
+from ottla.format.arrays import Bytes, Int64s
 from ottla.format.attributes import LOG_APPEND_TIME
-from ottla.format.layout import LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1
+from ottla.format.layout import (
+    CRC_SIZE,
+    LOG_OVERHEAD,
+    MESSAGE_CRC_COVERS,
+    MESSAGE_CRC_POSITION,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    VALUE_LENGTH_SIZE,
+)
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.crc import crc32
 from ottla.kernels.bytes.writing import span, write_bytes, write_i8, write_i32, write_i64
 from ottla.kernels.status import (
@@ -14,11 +23,10 @@ from ottla.kernels.status import (
     OK,
     TIMESTAMP_NEGATIVE,
 )
-from ottla.kernels.tables import Int64s, RecordBuffers
+from ottla.kernels.tables import RecordBuffers
 
-VALUE_LENGTH = 4
-OVERHEAD_V0 = MESSAGE_V0.itemsize + VALUE_LENGTH  # with the 12 bytes of offset and length
-OVERHEAD_V1 = MESSAGE_V1.itemsize + VALUE_LENGTH
+OVERHEAD_V0 = MESSAGE_V0.itemsize + VALUE_LENGTH_SIZE  # with the 12 bytes of offset and length
+OVERHEAD_V1 = MESSAGE_V1.itemsize + VALUE_LENGTH_SIZE
 
 
 @inlined
@@ -67,7 +75,7 @@ def write_front(
     """Everything before the key's length, but for the CRC."""
     at = write_i64(out, at, offset)
     at = write_i32(out, at, size - LOG_OVERHEAD)
-    at = write_i8(out, at + 4, magic)
+    at = write_i8(out, at + CRC_SIZE, magic)
     at = write_i8(out, at, attributes)
     if magic == 1:
         at = write_i64(out, at, timestamp)
@@ -77,7 +85,8 @@ def write_front(
 @inlined
 def seal_message(out: Bytes, start: int, stop: int) -> None:
     """The CRC covers everything behind itself."""
-    write_i32(out, start + LOG_OVERHEAD, crc32(out, start + LOG_OVERHEAD + 4, stop))
+    crc = crc32(out, start + MESSAGE_CRC_COVERS, stop)
+    write_i32(out, start + MESSAGE_CRC_POSITION, crc)
 
 
 @inlined
@@ -128,5 +137,5 @@ def seal_wrapper(
     """Write what goes around a compressed value that ends at `stop`: no key, and the CRC last."""
     at = write_front(out, start, offset, stop - start, magic, attributes, timestamp)
     at = write_i32(out, at, -1)
-    write_i32(out, at, stop - at - VALUE_LENGTH)
+    write_i32(out, at, stop - at - VALUE_LENGTH_SIZE)
     seal_message(out, start, stop)

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.format.arrays import Bytes, Int64s
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.ints import read_i16, read_i32, read_i64
 from ottla.kernels.bytes.memory import WIDE, copy_32
 from ottla.kernels.bytes.varint import MAX_VARINT_SIZE, read_long_form
-from ottla.kernels.tables import Int64s
 
 # What a row is.
 OTHER: Final = 0  # not about an offset

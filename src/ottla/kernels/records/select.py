@@ -1,8 +1,9 @@
 """Choose records of a chunk by their key or by a header."""
 
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.format.arrays import Bools, Bytes
+from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.tables import RecordBuffers
-from ottla.kernels.text.render_tables import Flags, is_valid
+from ottla.kernels.text.render_tables import is_valid
 
 
 @inlined
@@ -17,7 +18,7 @@ def is_same(data: Bytes, start: int, stop: int, wanted: Bytes) -> bool:
 
 
 @kernel
-def mark_key(buffers: RecordBuffers, wanted: Bytes, marked: Flags) -> None:
+def mark_key(buffers: RecordBuffers, wanted: Bytes, marked: Bools) -> None:
     """Mark the records that have this key."""
     bounds = buffers.key_bounds
     for record in range(marked.size):
@@ -29,7 +30,7 @@ def mark_key(buffers: RecordBuffers, wanted: Bytes, marked: Flags) -> None:
 
 @kernel
 def mark_header(
-    buffers: RecordBuffers, key: Bytes, value: Bytes, any_value: bool, marked: Flags
+    buffers: RecordBuffers, key: Bytes, value: Bytes, any_value: bool, marked: Bools
 ) -> None:
     """Mark the records that have a header of this key and value, or of this key."""
     keys = buffers.header_key_bounds

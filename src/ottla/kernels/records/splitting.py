@@ -7,6 +7,7 @@ estimate that is on the safe side.
 
 import numpy as np
 
+from ottla.format.arrays import Int64s
 from ottla.format.layout import BATCH_OVERHEAD, LOG_OVERHEAD
 from ottla.format.sentinels import INT32_MAX
 from ottla.kernels._jit import i64, inlined, kernel
@@ -14,7 +15,7 @@ from ottla.kernels.bytes.ints import wrapping_subtract
 from ottla.kernels.bytes.writing import varint_size
 from ottla.kernels.records.legacy_write import message_overhead, message_size
 from ottla.kernels.records.v2_write import field_size, fields_size, is_int32
-from ottla.kernels.tables import Int64s, RecordBuffers
+from ottla.kernels.tables import RecordBuffers
 
 ESTIMATION_FACTOR = np.float32(1.05)  # COMPRESSION_RATE_ESTIMATION_FACTOR
 

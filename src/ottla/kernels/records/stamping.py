@@ -1,5 +1,6 @@
 """Overwrite fields of sealed batches, and their CRC where it covers the field."""
 
+from ottla.format.arrays import Bytes, Int64s
 from ottla.format.attributes import (
     CODEC_MASK,
     CONTROL,
@@ -7,11 +8,22 @@ from ottla.format.attributes import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
 )
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.format.layout import (
+    ATTRIBUTES_POSITION,
+    CRC_COVERS,
+    CRC_POSITION,
+    LEADER_EPOCH_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    MESSAGE_ATTRIBUTES_POSITION,
+    MESSAGE_CRC_COVERS,
+    MESSAGE_CRC_POSITION,
+    MESSAGE_TIMESTAMP_POSITION,
+)
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.crc import crc32, crc32c_inlined
 from ottla.kernels.bytes.ints import read_i64
 from ottla.kernels.bytes.writing import write_i8, write_i16, write_i32, write_i64
-from ottla.kernels.tables import Batches, Int64s
+from ottla.kernels.tables import Batches
 
 KEPT_BITS = CODEC_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 
@@ -29,26 +41,26 @@ def stamp_leader_epochs(data: Bytes, origin: int, batches: Batches, epoch: int) 
     """Write the leader epoch into batches of magic 2; the others have none."""
     for row in range(batches.position.size):
         if batches.magic[row] == 2:
-            write_i32(data, batches.position[row] - origin + 12, epoch)
+            write_i32(data, batches.position[row] - origin + LEADER_EPOCH_POSITION, epoch)
 
 
 @inlined
 def stamp_v2(data: Bytes, start: int, stop: int, attributes: int, timestamp: int) -> int:
     """Write attributes and largest timestamp; return the new CRC."""
-    write_i16(data, start + 21, attributes)
-    write_i64(data, start + 35, timestamp)
-    crc = crc32c_inlined(data, start + 21, stop)
-    write_i32(data, start + 17, crc)
+    write_i16(data, start + ATTRIBUTES_POSITION, attributes)
+    write_i64(data, start + MAX_TIMESTAMP_POSITION, timestamp)
+    crc = crc32c_inlined(data, start + CRC_COVERS, stop)
+    write_i32(data, start + CRC_POSITION, crc)
     return crc
 
 
 @inlined
 def stamp_v1(data: Bytes, start: int, stop: int, attributes: int, timestamp: int) -> int:
     """Write attributes and timestamp; return the new CRC."""
-    write_i8(data, start + 17, attributes)
-    write_i64(data, start + 18, timestamp)
-    crc = crc32(data, start + 16, stop)
-    write_i32(data, start + 12, crc)
+    write_i8(data, start + MESSAGE_ATTRIBUTES_POSITION, attributes)
+    write_i64(data, start + MESSAGE_TIMESTAMP_POSITION, timestamp)
+    crc = crc32(data, start + MESSAGE_CRC_COVERS, stop)
+    write_i32(data, start + MESSAGE_CRC_POSITION, crc)
     return crc
 
 

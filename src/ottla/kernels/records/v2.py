@@ -4,7 +4,9 @@ Kafka lets a record's fields run past its declared size and refuses it afterward
 may pass the end of the record, which refuses the same records.
 """
 
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.format.arrays import Bytes
+from ottla.format.layout import RECORD_ATTRIBUTES_SIZE
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.varint import read_varint, read_varlong
 from ottla.kernels.status import (
     BYTES_REMAIN,
@@ -33,7 +35,7 @@ def locate_record(data: Bytes, at: int, stop: int) -> Located:
     end = at + size
     if end > stop or size == 0:
         return RECORD_TRUNCATED, zero, zero, 0, zero, 0, zero, zero, 0, 0
-    timestamp_delta, at = read_varlong(data, at + 1, end)
+    timestamp_delta, at = read_varlong(data, at + RECORD_ATTRIBUTES_SIZE, end)
     if at < 0:
         return -at, zero, zero, 0, zero, 0, zero, zero, 0, 0
     offset_delta, at = read_varint(data, at, end)

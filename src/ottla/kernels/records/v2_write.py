@@ -7,9 +7,10 @@ writes it all.
 
 import numpy as np
 
-from ottla.format.layout import BATCH_OVERHEAD, LOG_OVERHEAD
-from ottla.format.sentinels import INT32_MAX
-from ottla.kernels._jit import Bytes, i64, inlined, kernel
+from ottla.format.arrays import Bytes, Int64s
+from ottla.format.layout import BATCH_OVERHEAD, CRC_COVERS, LOG_OVERHEAD
+from ottla.format.sentinels import INT32_MAX, INT64_MAX
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.crc import crc32c_inlined
 from ottla.kernels.bytes.ints import wrapping_subtract
 from ottla.kernels.bytes.writing import (
@@ -29,9 +30,9 @@ from ottla.kernels.status import (
     OK,
     TIMESTAMP_NEGATIVE,
 )
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers
+from ottla.kernels.tables import Batches, RecordBuffers
 
-NO_OFFSET_YET = np.int64(-(2**63))
+NO_OFFSET_YET = i64(-INT64_MAX - 1)
 EVERY_ROW = np.zeros(0, dtype=np.int64)
 
 
@@ -160,7 +161,7 @@ def seal_batch(out: Bytes, batches: Batches, row: int) -> None:
     at = write_i32(out, at, batches.size[row] - LOG_OVERHEAD)
     at = write_i32(out, at, batches.partition_leader_epoch[row])
     crc_at = write_i8(out, at, batches.magic[row])
-    covered = crc_at + 4
+    covered = start + CRC_COVERS
     at = write_i16(out, covered, batches.attributes[row])
     at = write_i32(out, at, batches.last_offset_delta[row])
     at = write_i64(out, at, batches.base_timestamp[row])

@@ -1,8 +1,9 @@
 """Judge batches by their headers alone, in Kafka's order of checks, and point at their records."""
 
+from ottla.format.arrays import Bytes
 from ottla.format.attributes import CODEC_MASK, Codec
 from ottla.format.layout import BATCH_OVERHEAD
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.records.legacy import locate_fields
 from ottla.kernels.status import (
     BATCH_TOO_LARGE,

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from ottla.format.arrays import Int64s
 from ottla.format.sentinels import INT32_MAX
 from ottla.kernels._jit import kernel
-from ottla.kernels.tables import Batches, Int64s
+from ottla.kernels.tables import Batches
 
 # The state of a segment that is being written: slots of an array.
 BASE_OFFSET = 0

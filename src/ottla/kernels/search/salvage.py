@@ -6,13 +6,46 @@ whose size leads to the next one holds them (the fence), or they fill a value wh
 before them; and what is left must still fit the chain.
 """
 
-from ottla.format.layout import BATCH_OVERHEAD, FRAME_SIZE, MESSAGE_MINIMUM
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.format.arrays import Bytes, Int64s
+from ottla.format.attributes import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    Codec,
+)
+from ottla.format.layout import (
+    ATTRIBUTES_POSITION,
+    BASE_SEQUENCE_POSITION,
+    BATCH_OVERHEAD,
+    COUNT_POSITION,
+    CRC_COVERS,
+    CRC_POSITION,
+    FRAME_SIZE,
+    KEY_LENGTH_SIZE,
+    LAST_OFFSET_DELTA_POSITION,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    MESSAGE_ATTRIBUTES_POSITION,
+    MESSAGE_CRC_COVERS,
+    MESSAGE_CRC_POSITION,
+    MESSAGE_MINIMUM,
+    MESSAGE_TIMESTAMP_POSITION,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    PRODUCER_EPOCH_POSITION,
+    PRODUCER_ID_POSITION,
+    VALUE_LENGTH_SIZE,
+)
+from ottla.format.sentinels import NO_TIMESTAMP
+from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.bytes.crc import crc32, crc32c_inlined
-from ottla.kernels.bytes.ints import read_i8, read_i16, read_i32, read_i64
+from ottla.kernels.bytes.ints import read_i8, read_i16, read_i32, read_i64, read_u32
 from ottla.kernels.records.scan import frame_at, view_legacy, view_v2
 from ottla.kernels.status import END, MORE, OK, TABLE_FULL
-from ottla.kernels.tables import Batches, Int64s
+from ottla.kernels.tables import Batches
 
 # Where the search is: slots of an array. Positions are absolute.
 AT = 0
@@ -27,8 +60,13 @@ INTACT = 0
 EMBEDDED = 1
 
 HISTORY = 8  # bytes before AT that must be held, where the file has them
-_KNOWN_ATTRIBUTES = 0x7F
+_KNOWN_LEGACY_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME
+_KNOWN_ATTRIBUTES = _KNOWN_LEGACY_ATTRIBUTES | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+_LZ4 = int(Codec.LZ4)
+_ZSTD = int(Codec.ZSTD)
 _RECORD_MINIMUM = 7
+_KEY_AT_V0 = MESSAGE_V0.itemsize
+_KEY_AT_V1 = MESSAGE_V1.itemsize
 _WIDEST_VARINT = 5
 
 
@@ -37,55 +75,60 @@ def makes_sense(data: Bytes, at: int, size: int, held: int) -> bool:
     """Whether a fixed part could have been written by Kafka."""
     if read_i64(data, at) < 0:
         return False
-    if read_i8(data, at + 16) == 2:
+    if read_i8(data, at + MAGIC_POSITION) == 2:
         return size >= BATCH_OVERHEAD and _v2_makes_sense(data, at, size)
     return _legacy_makes_sense(data, at, size, held)
 
 
 @inlined
 def _v2_makes_sense(data: Bytes, at: int, size: int) -> bool:
-    attributes = int(read_i16(data, at + 21))
-    count = int(read_i32(data, at + 57))
-    if attributes < 0 or attributes > _KNOWN_ATTRIBUTES or attributes & 7 > 4:
+    attributes = int(read_i16(data, at + ATTRIBUTES_POSITION))
+    count = int(read_i32(data, at + COUNT_POSITION))
+    if attributes < 0 or attributes > _KNOWN_ATTRIBUTES or attributes & CODEC_MASK > _ZSTD:
         return False
-    if count < 0 or count > int(read_i32(data, at + 23)) + 1:
+    if count < 0 or count > int(read_i32(data, at + LAST_OFFSET_DELTA_POSITION)) + 1:
         return False
-    if attributes & 7 == 0 and count * _RECORD_MINIMUM > size - BATCH_OVERHEAD:
+    if attributes & CODEC_MASK == 0 and count * _RECORD_MINIMUM > size - BATCH_OVERHEAD:
         return False
     return (
-        int(read_i64(data, at + 35)) >= -1
-        and int(read_i64(data, at + 43)) >= -1
-        and int(read_i16(data, at + 51)) >= -1
-        and int(read_i32(data, at + 53)) >= -1
+        int(read_i64(data, at + MAX_TIMESTAMP_POSITION)) >= -1
+        and int(read_i64(data, at + PRODUCER_ID_POSITION)) >= -1
+        and int(read_i16(data, at + PRODUCER_EPOCH_POSITION)) >= -1
+        and int(read_i32(data, at + BASE_SEQUENCE_POSITION)) >= -1
     )
 
 
 @inlined
 def _legacy_makes_sense(data: Bytes, at: int, size: int, held: int) -> bool:
-    magic = int(read_i8(data, at + 16))
-    if data[at + 17] > 0x0F or data[at + 17] & 7 > 3:
+    magic = int(read_i8(data, at + MAGIC_POSITION))
+    attributes = data[at + MESSAGE_ATTRIBUTES_POSITION]
+    if attributes > _KNOWN_LEGACY_ATTRIBUTES or attributes & CODEC_MASK > _LZ4:
         return False
-    key_at = at + 18 + 8 * magic
-    if key_at + 8 > at + size or (magic == 1 and read_i64(data, at + 18) < -1):
+    key_at = at + (_KEY_AT_V0 if magic == 0 else _KEY_AT_V1)
+    if key_at + VALUE_LENGTH_SIZE > at + size:
         return False
-    key_length = int(read_i32(data, key_at))
-    value_at = key_at + 4 + max(key_length, 0)
-    if key_length < -1 or value_at + 4 > at + size:
+    if magic == 1 and read_i64(data, at + MESSAGE_TIMESTAMP_POSITION) < NO_TIMESTAMP:
         return False
-    if value_at + 4 > held:
-        return True  # judged again when the bytes are there
-    value_length = int(read_i32(data, value_at))
-    return value_length >= -1 and value_at + 4 + max(value_length, 0) == at + size
+    key_length = int(read_i32(data, key_at - KEY_LENGTH_SIZE))
+    value_at = key_at + max(key_length, 0) + VALUE_LENGTH_SIZE
+    if key_length < -1 or value_at > at + size:
+        return False
+    if value_at > held:
+        return True  # looked at again when the bytes are there
+    value_length = int(read_i32(data, value_at - VALUE_LENGTH_SIZE))
+    return value_length >= -1 and value_at + max(value_length, 0) == at + size
 
 
 @inlined
 def crc_matches(data: Bytes, at: int, size: int) -> bool:
     """Whether the bytes of a batch are those that were sealed."""
-    if read_i8(data, at + 16) < 2:
-        return crc32(data, at + 16, at + size) == read_i32(data, at + 12) & 0xFFFFFFFF
+    if read_i8(data, at + MAGIC_POSITION) < 2:
+        stored = read_u32(data, at + MESSAGE_CRC_POSITION)
+        return crc32(data, at + MESSAGE_CRC_COVERS, at + size) == stored
     if size < BATCH_OVERHEAD:
         return False
-    return crc32c_inlined(data, at + 21, at + size) == read_i32(data, at + 17) & 0xFFFFFFFF
+    stored = read_u32(data, at + CRC_POSITION)
+    return crc32c_inlined(data, at + CRC_COVERS, at + size) == stored
 
 
 @inlined
@@ -95,14 +138,14 @@ def sensible_size(data: Bytes, at: int, held: int, end: int, max_batch_bytes: in
     Negative where too little is held to tell: the bytes must be held up to minus this.
     """
     left = end - at
-    if left < FRAME_SIZE + MESSAGE_MINIMUM - 5:
+    if left < LOG_OVERHEAD + MESSAGE_MINIMUM:
         return 0
     if at + min(BATCH_OVERHEAD, left) > held:
         return -(at + min(BATCH_OVERHEAD, left))
     size, status = frame_at(data, at, left)
     if status != OK or size > max_batch_bytes or not makes_sense(data, at, size, held):
         return 0
-    if read_i8(data, at + 16) < 2 and at + size > held:
+    if read_i8(data, at + MAGIC_POSITION) < 2 and at + size > held:
         return -(at + size)  # the length of a message's value lies behind its key
     return size
 
@@ -163,7 +206,7 @@ def _put_row(data: Bytes, at: int, size: int, origin: int, row: int, batches: Ba
     batches.position[row] = origin + at
     batches.size[row] = size
     batches.base_offset[row] = read_i64(data, at)
-    batches.magic[row] = read_i8(data, at + 16)
+    batches.magic[row] = read_i8(data, at + MAGIC_POSITION)
     if batches.magic[row] == 2:
         view_v2(data, at, size, row, batches)
     else:

@@ -1,7 +1,8 @@
 """Walk from batch to batch by their sizes: only the fixed parts are looked at."""
 
+from ottla.format.arrays import Bytes
 from ottla.format.layout import BATCH_OVERHEAD
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.records.scan import fill_row, frame_at
 from ottla.kernels.status import MORE, OK, TABLE_FULL
 from ottla.kernels.tables import Batches

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ottla.kernels._jit import Bytes, inlined, kernel
+from ottla.format.arrays import Bytes
+from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.bytes.ints import read_u64
 from ottla.kernels.bytes.memory import WIDE, copy_32, copy_wide, load_u64, store_u64
 

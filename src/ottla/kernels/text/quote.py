@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ottla.kernels._jit import Bytes, kernel
-from ottla.kernels.tables import Int64s
+from ottla.format.arrays import PADDING, Bytes, Int64s
+from ottla.kernels._jit import kernel
 from ottla.kernels.text.characters import BASE64_ROOM, ESCAPED_ROOM, put_base64, put_json_text
 
 TEXT: Final = 0  # what is valid UTF-8
@@ -14,13 +14,12 @@ BASE64: Final = 1
 
 _QUOTE = 34
 _AROUND: Final = 6  # two quotes, and what base64 rounds up
-_OVERSHOOT: Final = 64
 
 
 def quoted_room(size: int, count: int, style: int) -> int:
     """Bytes that `quote` needs for so many values of this size together."""
     of_byte = BASE64_ROOM if style == BASE64 else ESCAPED_ROOM
-    return size * of_byte + count * _AROUND + _OVERSHOOT
+    return size * of_byte + count * _AROUND + PADDING
 
 
 @kernel

@@ -8,19 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, inlined, kernel
-from ottla.kernels.tables import Int64s
+from ottla.format.arrays import PADDING, Bools, Bytes, Int64s
+from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.text.characters import BASE64_ROOM, ESCAPED_ROOM, put_bytes
 from ottla.kernels.text.render_json import put_batch_json, put_record_json
 from ottla.kernels.text.render_tables import (
     HEADER_ROOM,
     LINE_ROOM,
     BatchColumns,
-    Flags,
     RecordColumns,
 )
 from ottla.kernels.text.render_text import put_batch_text, put_record_text
-from ottla.region import PADDING
 
 # How a line looks.
 JSON = 0
@@ -44,9 +42,9 @@ class Plan(NamedTuple):
     the chunk. Inserts are in that order. `ending` closes every line that is not an insert.
     """
 
-    batch_shown: Flags
+    batch_shown: Bools
     record_counts: Int64s
-    record_shown: Flags
+    record_shown: Bools
     insert_rows: Int64s
     insert_records: Int64s
     insert_bounds: Int64s

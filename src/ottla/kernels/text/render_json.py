@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ottla.kernels._jit import Bytes, inlined
+from ottla.format.arrays import Bytes
+from ottla.kernels._jit import inlined
 from ottla.kernels.text.characters import (
     phrase,
     put_base64,

@@ -3,14 +3,12 @@
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ottla.format.arrays import Bools, Bytes, Int64s
 from ottla.format.attributes import CODEC_NAMES, TIMESTAMP_TYPE_NAMES, Codec, TimestampType
-from ottla.kernels._jit import Bytes, inlined
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers
+from ottla.kernels._jit import inlined
+from ottla.kernels.tables import Batches, RecordBuffers
 from ottla.kernels.text.characters import NUMBER_ROOM, phrase, put_int, put_phrase
-
-Flags = npt.NDArray[np.bool_]
 
 LINE_ROOM: Final = 1024 + 24 * NUMBER_ROOM  # the words, numbers and overshoot of any line
 HEADER_ROOM: Final = 16  # what is around the key and value of one header
@@ -20,13 +18,13 @@ class BatchColumns(NamedTuple):
     """One row per batch: what it stores, and what follows from that (see `batch.attributes`)."""
 
     stored: Batches
-    base_known: Flags
+    base_known: Bools
     codec: Int64s
     timestamp_type: Int64s
     last_sequence: Int64s
-    is_transactional: Flags
-    is_control: Flags
-    has_delete_horizon: Flags
+    is_transactional: Bools
+    is_control: Bools
+    has_delete_horizon: Bools
 
 
 class RecordColumns(NamedTuple):

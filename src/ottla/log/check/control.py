@@ -10,19 +10,19 @@ from typing import Final
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, is_control
+from ottla.batch.attributes import is_control
 from ottla.batch.control import ControlRecordError, read_control
 from ottla.batch.control_records import read_key_value
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.parts import Part, read_parts
 from ottla.errors import Rule, Violation
+from ottla.format.arrays import Bools
 from ottla.format.attributes import ControlType
 from ottla.kernels.producers.state import Markers
-from ottla.kernels.records import gather
-from ottla.kernels.tables import Batches, take_batches
+from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.region import Region
 
-_WANTED: Final = gather.KEYS | gather.VALUES | gather.CONTROL
+_WANTED: Final = Wanted.KEYS | Wanted.VALUES | Wanted.CONTROL
 
 
 def check_control_batches(

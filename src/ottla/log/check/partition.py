@@ -12,11 +12,11 @@ from ottla.errors import Rule, Stage, Violation
 from ottla.format.attributes import TimestampType
 from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.producers.state import Markers
-from ottla.kernels.records.gather import CONTROL
 from ottla.kernels.records.validate import judge
 from ottla.kernels.tables import (
     Batches,
     Int64s,
+    Wanted,
     allocate_batches,
     allocate_payloads,
     concat_batches,
@@ -120,7 +120,7 @@ def _check_segment(
 
 
 def _see_segment(segment: Segment, options: StorageOptions, max_batch_bytes: int) -> Iterator[Seen]:
-    decoder = Decoder(CONTROL, max_batch_bytes=max_batch_bytes)
+    decoder = Decoder(Wanted.CONTROL, max_batch_bytes=max_batch_bytes)
     with open_file(segment.log, options) as file:
         window = None
         for window in read_windows(file, max_batch_bytes=max_batch_bytes):

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.errors import CorruptLogError, Rule, Violation
+from ottla.format.sentinels import INT64_MAX
 
 CURRENT_VERSION: Final = "0"
 INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 
 
 class EpochStart(NamedTuple):

@@ -26,7 +26,7 @@ from ottla.format.sentinels import MAX_SEQUENCE
 from ottla.kernels import status
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.records.scan import scan
-from ottla.kernels.tables import Batches, Int64s, allocate_batches, take_batches
+from ottla.kernels.tables import Batches, Int64s, Wanted, allocate_batches, take_batches
 from ottla.log.read.buffer import WINDOW_BYTES, Buffer
 from ottla.region import Region
 from ottla.storage.files import (
@@ -195,7 +195,7 @@ def read_segment(
 
 
 def read_records(
-    file: File, columns: Sequence[str], wanted: int, mode: Mode, max_batch_bytes: int
+    file: File, columns: Sequence[str], wanted: Wanted, mode: Mode, max_batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     """The records of an open segment, as `read_segment`."""
     decoder = Decoder(wanted, max_batch_bytes=max_batch_bytes, allocate=allocate_from_pool)

@@ -17,7 +17,14 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.errors import PublishError, Rule, Stage, Violation
 from ottla.kernels import status
 from ottla.kernels.search import salvage
-from ottla.kernels.tables import Batches, Int64s, allocate_batches, concat_batches, take_batches
+from ottla.kernels.tables import (
+    Batches,
+    Int64s,
+    Wanted,
+    allocate_batches,
+    concat_batches,
+    take_batches,
+)
 from ottla.log.check.order import first_offsets
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.read.buffer import WINDOW_BYTES, Buffer
@@ -76,7 +83,7 @@ def find_intact(file: File, base_offset: int, max_batch_bytes: int) -> Found:
     """Every batch of a file whose CRC matches; records are decoded to see that they hold."""
     tables: list[Batches] = []
     broken: dict[int, Violation] = {}
-    decoder = Decoder(0, max_batch_bytes=max_batch_bytes)
+    decoder = Decoder(Wanted.OFFSETS, max_batch_bytes=max_batch_bytes)
     rows = 0
     for region, batches, kinds in _search(file, max_batch_bytes):
         for _ in decoder.decode(region, batches):

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, codec_ids, is_transactional
-from ottla.batch.new_batch import CURRENT_MAGIC, INT64_MAX
+from ottla.batch.attributes import codec_ids, is_transactional
+from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.errors import OptionError, Rule, Violation
+from ottla.format.arrays import Bools
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import (
     INT32_MAX,
+    INT64_MAX,
     NO_OFFSET,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_ID,

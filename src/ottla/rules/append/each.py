@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, codec_ids, is_control
+from ottla.batch.attributes import codec_ids, is_control
 from ottla.batch.decode import Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.records import Decoded, decode_groups, take_records
 from ottla.errors import CorruptLogError
+from ottla.format.arrays import Bools
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.kernels.records.append import KEPT, MADE, Headers, Seen, assign_offsets
 from ottla.kernels.tables import Batches, Int64s, take_batches

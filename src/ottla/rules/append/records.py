@@ -10,9 +10,8 @@ from ottla.batch.records import Decoded, Reused, decode_whole
 from ottla.errors import Rule, Violation
 from ottla.format.attributes import TimestampType
 from ottla.kernels.records import append as kernels
-from ottla.kernels.records import gather
 from ottla.kernels.records.append import Headers, RecordLimits, Seen
-from ottla.kernels.tables import Batches, Int64s
+from ottla.kernels.tables import Batches, Int64s, Wanted
 from ottla.region import Bytes, Region
 from ottla.rules.append.checks import (
     AppendPolicy,
@@ -23,7 +22,7 @@ from ottla.rules.append.checks import (
 )
 from ottla.rules.producers.producer import Origin
 
-EVERYTHING = gather.CONTROL | gather.KEYS | gather.VALUES | gather.HEADERS
+EVERYTHING = Wanted.CONTROL | Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
 
 _BROKEN = {
     kernels.OTHER_MAGIC: (Rule.APPEND_RECORD_MAGIC, "the message's magic is not its wrapper's"),
@@ -33,17 +32,17 @@ _BROKEN = {
 }
 
 
-class Decoders(dict[int, Decoder]):
+class Decoders(dict[Wanted, Decoder]):
     """Decoders by what they give of a record; their memory serves one append after another."""
 
-    def __missing__(self, wanted: int) -> Decoder:
+    def __missing__(self, wanted: Wanted) -> Decoder:
         self[wanted] = Decoder(wanted, allocate=Reused())
         return self[wanted]
 
 
-def wanted_in_place(policy: AppendPolicy) -> int:
+def wanted_in_place(policy: AppendPolicy) -> Wanted:
     """What is looked at of records whose bytes stay."""
-    return gather.CONTROL | gather.KEYS if policy.is_compacted else gather.CONTROL
+    return Wanted.CONTROL | Wanted.KEYS if policy.is_compacted else Wanted.CONTROL
 
 
 def validate(

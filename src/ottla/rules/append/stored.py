@@ -6,11 +6,12 @@ batch's first (`ottla.kernels.records.append.assign_offsets`).
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, is_transactional
+from ottla.batch.attributes import is_transactional
 from ottla.batch.encode import Encoded
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import encode_under
+from ottla.format.arrays import Bools
 from ottla.format.attributes import LOG_APPEND_TIME, TRANSACTIONAL, TimestampType
 from ottla.format.sentinels import NO_OFFSET, NO_TIMESTAMP
 from ottla.kernels.records.stamping import stamp_timestamps

@@ -5,9 +5,9 @@ LogToClean. Configuration has Kafka's names.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-INT64_MAX: Final = 2**63 - 1
+from ottla.format.sentinels import INT64_MAX
 
 
 class SegmentSize(NamedTuple):

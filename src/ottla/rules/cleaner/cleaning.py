@@ -25,9 +25,8 @@ from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels.cleaner.compaction import assemble
 from ottla.kernels.producers.state import Markers
-from ottla.kernels.records import gather
 from ottla.kernels.records.append import mark_other_magic
-from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers, Wanted, take_batches
 from ottla.region import PADDING, Bytes, Region, padded
 from ottla.rules.cleaner.compaction import Cleaner, Judged, Outcome
 
@@ -35,7 +34,7 @@ from ottla.rules.cleaner.compaction import Cleaner, Judged, Outcome
 # (LogCleaner.tryCleanFilthiestLog).
 UNCLEANABLE: Final = (CorruptLogError, UnsupportedError)
 
-_ALL: Final = gather.KEYS | gather.VALUES | gather.HEADERS | gather.CONTROL
+_ALL: Final = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.CONTROL
 
 
 class Cleaned(NamedTuple):
@@ -106,7 +105,7 @@ def _rebuild_mixed(region: Region, batches: Batches, judged: Judged, max_batch_b
     rows = np.flatnonzero(is_wrapper & (judged.outcome == Outcome.COPIED)).tolist()
     if not rows:
         return
-    decoder = Decoder(gather.CONTROL, check_crcs=False, max_batch_bytes=max_batch_bytes)
+    decoder = Decoder(Wanted.CONTROL, check_crcs=False, max_batch_bytes=max_batch_bytes)
     for row in rows:
         alone = take_batches(batches, slice(row, row + 1))
         decode_whole(decoder, region, alone)

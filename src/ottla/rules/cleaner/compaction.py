@@ -10,13 +10,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ottla.batch.attributes import Bools, is_control
+from ottla.batch.attributes import is_control
 from ottla.errors import UnsupportedError
+from ottla.format.arrays import Bools
 from ottla.format.layout import TRANSACTION_INDEX_ENTRY
 from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
 from ottla.kernels.cleaner import compaction as kernels
 from ottla.kernels.cleaner import retention
-from ottla.kernels.cleaner.compaction import Aborted, CleanedTransactions
+from ottla.kernels.cleaner.compaction import (
+    Aborted,
+    CleanedTransactions,
+)
 from ottla.kernels.cleaner.retention import RoundNumbers, Verdicts, judge_window
 from ottla.kernels.producers.state import WINDOW, Markers, fill_slots
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers

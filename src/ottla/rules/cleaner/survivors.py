@@ -12,9 +12,10 @@ import numpy as np
 
 from ottla.batch.attributes import is_control
 from ottla.batch.records import Decoded, unpack_bits
+from ottla.format.arrays import Bools, Words
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels.cleaner import newest as kernels
-from ottla.kernels.cleaner.compaction import Bools, Words, hash_keys, take_bytes
+from ottla.kernels.cleaner.compaction import hash_keys, take_bytes
 from ottla.kernels.cleaner.newest import KeyTable
 from ottla.kernels.status import TABLE_FULL
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers

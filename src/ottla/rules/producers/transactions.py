@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ottla.batch.attributes import Bools, codec_ids, is_control
+from ottla.batch.attributes import codec_ids, is_control
 from ottla.codec import Arena, CodecError, decompress_into
+from ottla.format.arrays import Bools
 from ottla.format.attributes import CODEC_MASK, ControlType
 from ottla.format.layout import BATCH_OVERHEAD, TRANSACTION_INDEX_ENTRY, position_of
 from ottla.format.sentinels import NO_OFFSET
