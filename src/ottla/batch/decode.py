@@ -97,8 +97,9 @@ class Broken:
 def allocate_chunk(wanted: Wanted, needed: int, allocate: Allocate) -> RecordBuffers:
     """Room for a chunk; `needed` is what a single record or batch is known to take."""
     data = max(CHUNK_BYTES, needed) + PADDING
+    flags = int(wanted)  # an enum is slow at this
     keys, values, headers = (
-        wanted & flag != 0 for flag in (Wanted.KEYS, Wanted.VALUES, Wanted.HEADERS)
+        flags & flag != 0 for flag in (gather.KEYS, gather.VALUES, gather.HEADERS)
     )
     records = CHUNK_RECORDS
     named = max(CHUNK_HEADERS, needed // 2 + 1) if headers else 0
@@ -116,7 +117,7 @@ def allocate_chunk(wanted: Wanted, needed: int, allocate: Allocate) -> RecordBuf
     return RecordBuffers(
         offset=allocate(records * 8).view(np.int64),
         timestamp=allocate(records * 8).view(np.int64),
-        index=allocate(records * 8 if wanted & Wanted.INDEXES else 8).view(np.int64),
+        index=allocate(records * 8 if flags & gather.INDEXES else 8).view(np.int64),
         key_bounds=bounds(keys, records),
         key_bytes=allocate(data if keys else PADDING),
         key_valid=bits(keys, records),
