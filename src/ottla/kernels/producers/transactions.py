@@ -27,18 +27,16 @@ def read_marker(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
     Kafka reads newer versions as version 0, and refuses negative ones.
     """
-    status, timestamp_delta, _, key_at, key_size, value_at, value_size, _, _, _ = locate_record(
-        data, at, stop
-    )
+    record = locate_record(data, at, stop)
     unreadable = NO_MARKER, -1, 0
-    if status != OK or key_size < _KEY_SIZE or read_i16(data, key_at) < 0:
+    if record.status != OK or record.key_size < _KEY_SIZE or read_i16(data, record.key_at) < 0:
         return unreadable
-    control_type = read_i16(data, key_at + 2)
+    control_type = read_i16(data, record.key_at + 2)
     if control_type not in (ControlType.ABORT, ControlType.COMMIT):
-        return control_type, -1, timestamp_delta
-    if value_size < _VALUE_SIZE or read_i16(data, value_at) < 0:
+        return control_type, -1, record.timestamp_delta
+    if record.value_size < _VALUE_SIZE or read_i16(data, record.value_at) < 0:
         return unreadable
-    return control_type, read_i32(data, value_at + 2), timestamp_delta
+    return control_type, read_i32(data, record.value_at + 2), record.timestamp_delta
 
 
 @inlined

@@ -14,7 +14,7 @@ from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.bytes.ints import read_i32, read_i64, wrapping_add
 from ottla.kernels.bytes.memory import copy_wide
 from ottla.kernels.records.legacy import inner_crc, locate_fields, message_timestamp
-from ottla.kernels.records.v2 import check_records, locate_header, locate_record
+from ottla.kernels.records.v2 import Located, check_records, locate_header, locate_record
 from ottla.kernels.status import (
     BYTES_REMAIN,
     CHUNK_FULL,
@@ -137,6 +137,66 @@ def undo(saved: Int64s, cursor: Int64s, out: RecordBuffers, wanted: int) -> None
 
 
 @inlined
+def lacks_header_room(found: Located, wanted: int, out: RecordBuffers, cursor: Int64s) -> bool:
+    """Whether the headers of a record are asked for and more than the chunk can take."""
+    return bool(
+        wanted & HEADERS and cursor[HEADER] + found.header_count >= out.header_key_bounds.size
+    )
+
+
+@inlined
+def put_fields(
+    data: Bytes,
+    found: Located,
+    record: int,
+    wanted: int,
+    out: RecordBuffers,
+    keys: int,
+    values: int,
+) -> tuple[int, int]:
+    """Append key and value of a record; return how full their columns are."""
+    if wanted & KEYS:
+        keys = put_bytes(
+            out.key_bytes,
+            out.key_bounds,
+            out.key_valid,
+            keys,
+            record,
+            data,
+            found.key_at,
+            found.key_size,
+        )
+    if wanted & VALUES:
+        values = put_bytes(
+            out.value_bytes,
+            out.value_bounds,
+            out.value_valid,
+            values,
+            record,
+            data,
+            found.value_at,
+            found.value_size,
+        )
+    return keys, values
+
+
+@inlined
+def put_headers(
+    data: Bytes, found: Located, wanted: int, out: RecordBuffers, cursor: Int64s
+) -> int:
+    """Append the headers of a record, or only check them; OK or what is broken."""
+    status = OK
+    at = found.header_at
+    for _ in range(found.header_count):
+        status, key_at, key_size, value_at, value_size, at = locate_header(data, at, found.end)
+        if status != OK:
+            break
+        if wanted & HEADERS:
+            put_header(out, cursor, data, key_at, key_size, value_at, value_size)
+    return RECORD_SIZE if status == OK and at != found.end else status
+
+
+@inlined
 def gather_v2(
     data: Bytes,
     row: int,
@@ -161,18 +221,8 @@ def gather_v2(
     values = cursor[VALUE]
     status = OK
     while index < count:
-        (
-            status,
-            timestamp_delta,
-            offset_delta,
-            key_at,
-            key_size,
-            value_at,
-            value_size,
-            header_count,
-            header_at,
-            end,
-        ) = locate_record(data, at, stop)
+        found = locate_record(data, at, stop)
+        status = found.status
         if status != OK:
             break
         if piecewise:
@@ -180,56 +230,31 @@ def gather_v2(
             cursor[VALUE] = values
             if (
                 record >= out.offset.size
-                or room(out, cursor, wanted) < end - at
-                or (
-                    wanted & HEADERS and cursor[HEADER] + header_count >= out.header_key_bounds.size
-                )
+                or room(out, cursor, wanted) < found.end - at
+                or lacks_header_room(found, wanted, out, cursor)
             ):
-                cursor[NEEDED] = end - at
+                cursor[NEEDED] = found.end - at
                 status = CHUNK_FULL
                 break
-        out.offset[record] = wrapping_add(base_offset, offset_delta)
+        out.offset[record] = wrapping_add(base_offset, found.offset_delta)
         out.timestamp[record] = (
-            max_timestamp if append_time else wrapping_add(base_timestamp, timestamp_delta)
+            max_timestamp if append_time else wrapping_add(base_timestamp, found.timestamp_delta)
         )
         if wanted & INDEXES:
             out.index[record] = index
-        if wanted & KEYS:
-            keys = put_bytes(
-                out.key_bytes, out.key_bounds, out.key_valid, keys, record, data, key_at, key_size
-            )
-        if wanted & VALUES:
-            values = put_bytes(
-                out.value_bytes,
-                out.value_bounds,
-                out.value_valid,
-                values,
-                record,
-                data,
-                value_at,
-                value_size,
-            )
-        if header_count > 0:
-            if wanted & HEADERS and cursor[HEADER] + header_count >= out.header_key_bounds.size:
+        keys, values = put_fields(data, found, record, wanted, out, keys, values)
+        if found.header_count > 0:
+            if lacks_header_room(found, wanted, out, cursor):
                 status = CHUNK_FULL
                 break
-            for _ in range(header_count):
-                status, name_at, name_size, content_at, content_size, header_at = locate_header(
-                    data, header_at, end
-                )
-                if status != OK:
-                    break
-                if wanted & HEADERS:
-                    put_header(out, cursor, data, name_at, name_size, content_at, content_size)
-            if status == OK and header_at != end:
-                status = RECORD_SIZE
+            status = put_headers(data, found, wanted, out, cursor)
             if status != OK:
                 break
         if wanted & HEADERS:
             out.header_bounds[record + 1] = cursor[HEADER]
         record += 1
         index += 1
-        at = end
+        at = found.end
     if status == OK and count > 0 and at != stop:
         status = BYTES_REMAIN
     cursor[RECORDS] = record

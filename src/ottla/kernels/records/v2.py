@@ -4,6 +4,8 @@ Kafka lets a record's fields run past its declared size and refuses it afterward
 may pass the end of the record, which refuses the same records.
 """
 
+from typing import NamedTuple
+
 from ottla.format.arrays import Bytes
 from ottla.format.layout import RECORD_ATTRIBUTES_SIZE
 from ottla.kernels._jit import i64, inlined, kernel
@@ -18,9 +20,27 @@ from ottla.kernels.status import (
     RECORD_TRUNCATED,
 )
 
-# Located: timestamp delta, offset delta, key at, key size, value at, value size, header count,
-# where the headers begin, where the record ends. A size below 0 is null.
-Located = tuple[int, int, int, int, int, int, int, int, int, int]
+
+class Located(NamedTuple):
+    """Where the fields of a record are; a size below 0 is null. Only `status` counts if not OK."""
+
+    status: int
+    timestamp_delta: int
+    offset_delta: int
+    key_at: int
+    key_size: int
+    value_at: int
+    value_size: int
+    header_count: int
+    header_at: int  # where the headers begin
+    end: int  # where the record ends
+
+
+@inlined
+def broken(status: int) -> Located:
+    """A record of which nothing else is known."""
+    zero = i64(0)
+    return Located(i64(status), zero, zero, zero, zero, zero, zero, zero, zero, zero)
 
 
 @inlined
@@ -29,46 +49,47 @@ def locate_record(data: Bytes, at: int, stop: int) -> Located:
     zero = i64(0)
     size, at = read_varint(data, at, stop)
     if at < 0:
-        return -at, zero, zero, 0, zero, 0, zero, zero, 0, 0
+        return broken(-at)
     if size < 0:
-        return RECORD_SIZE, zero, zero, 0, zero, 0, zero, zero, 0, 0
+        return broken(RECORD_SIZE)
     end = at + size
     if end > stop or size == 0:
-        return RECORD_TRUNCATED, zero, zero, 0, zero, 0, zero, zero, 0, 0
+        return broken(RECORD_TRUNCATED)
     timestamp_delta, at = read_varlong(data, at + RECORD_ATTRIBUTES_SIZE, end)
     if at < 0:
-        return -at, zero, zero, 0, zero, 0, zero, zero, 0, 0
+        return broken(-at)
     offset_delta, at = read_varint(data, at, end)
     if at < 0:
-        return -at, zero, zero, 0, zero, 0, zero, zero, 0, 0
+        return broken(-at)
     key_size, key_at = read_varint(data, at, end)
     if key_at < 0:
-        return -key_at, zero, zero, 0, zero, 0, zero, zero, 0, 0
+        return broken(-key_at)
     at = key_at + max(key_size, zero)
     if at > end:
-        return FIELD_TOO_LONG, zero, zero, 0, zero, 0, zero, zero, 0, 0
+        return broken(FIELD_TOO_LONG)
     value_size, value_at = read_varint(data, at, end)
     if value_at < 0:
-        return -value_at, zero, zero, 0, zero, 0, zero, zero, 0, 0
+        return broken(-value_at)
     at = value_at + max(value_size, zero)
     if at > end:
-        return FIELD_TOO_LONG, zero, zero, 0, zero, 0, zero, zero, 0, 0
-    header_count, at = read_varint(data, at, end)
+        return broken(FIELD_TOO_LONG)
+    count, at = read_varint(data, at, end)
     if at < 0:
-        return -at, zero, zero, 0, zero, 0, zero, zero, 0, 0
-    if header_count < 0 or header_count > end - at:
-        return HEADER_COUNT, zero, zero, 0, zero, 0, zero, zero, 0, 0
-    if header_count == 0 and at != end:
-        return RECORD_SIZE, zero, zero, 0, zero, 0, zero, zero, 0, 0
-    return (
-        OK,
+        return broken(-at)
+    if count < 0 or count > end - at:
+        return broken(HEADER_COUNT)
+    if count == 0 and at != end:
+        return broken(RECORD_SIZE)
+    ok = i64(OK)
+    return Located(
+        ok,
         timestamp_delta,
         offset_delta,
         key_at,
         key_size,
         value_at,
         value_size,
-        header_count,
+        count,
         at,
         end,
     )
@@ -99,16 +120,17 @@ def check_records(data: Bytes, start: int, stop: int, count: int) -> tuple[int, 
     """Walk the records of a batch and return (status, index, at) of the first broken one."""
     at = start
     for index in range(count):
-        status, _, _, _, _, _, _, header_count, header_at, end = locate_record(data, at, stop)
-        if status != OK:
-            return status, index, at
-        for _ in range(header_count):
-            status, _, _, _, _, header_at = locate_header(data, header_at, end)
+        record = locate_record(data, at, stop)
+        if record.status != OK:
+            return record.status, index, at
+        header_at = record.header_at
+        for _ in range(record.header_count):
+            status, _, _, _, _, header_at = locate_header(data, header_at, record.end)
             if status != OK:
                 return status, index, at
-        if header_at != end:
+        if header_at != record.end:
             return RECORD_SIZE, index, at
-        at = end
+        at = record.end
     if at != stop:
         return BYTES_REMAIN, count, at
     return OK, count, at
