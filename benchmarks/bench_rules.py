@@ -41,7 +41,7 @@ from ottla.region import Region, padded
 from ottla.rules.append.accept import Accepted, append
 from ottla.rules.append.checks import AppendPolicy
 from ottla.rules.append.each import Appends, LogEnd, Taken, append_each
-from ottla.rules.append.records import Decoders
+from ottla.rules.append.records import AppendDecoders
 from ottla.rules.cleaner.cleaning import clean_window, make_decoder
 from ottla.rules.cleaner.compaction import Cleaner, Outcome, Round, last_records
 from ottla.rules.cleaner.survivors import Learning, NewestKeys, find_entries, is_survivor
@@ -167,7 +167,7 @@ def _append_each(windows: list[Window], target: Codec | None) -> Sum:
 def _append(windows: list[Window], target: Codec | None) -> Sum:
     """One batch per call."""
     policy = AppendPolicy(compression_type=target)
-    decoders = Decoders()
+    decoders = AppendDecoders()
 
     def whole() -> int:
         for region, batches in windows:

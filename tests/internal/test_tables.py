@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from internal.by_hand import BY_HAND, Case
-from ottla.internal import INTERNAL_TOPICS, Decoded, decode_control_record, decode_record
+from ottla.internal import INTERNAL_TOPICS, DecodedRecord, decode_control_record, decode_record
 from ottla.internal.notation import read_table
 
 HERE = Path(__file__).parent
@@ -18,7 +18,7 @@ every_case = pytest.mark.parametrize(
 )
 
 
-def decode(topic: str, key: bytes | None, value: bytes | None) -> Decoded:
+def decode(topic: str, key: bytes | None, value: bytes | None) -> DecodedRecord:
     if topic == "control":
         return decode_control_record(key, value)
     return decode_record(topic, key, value)

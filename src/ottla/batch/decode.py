@@ -16,7 +16,7 @@ from ottla.format.layout import BATCH_OVERHEAD
 from ottla.kernels import status
 from ottla.kernels.records import gather
 from ottla.kernels.records.legacy import open_wrappers
-from ottla.kernels.records.validate import judge
+from ottla.kernels.records.validate import validate_batches
 from ottla.kernels.tables import (
     Allocate,
     Batches,
@@ -166,7 +166,7 @@ class Decoder:
         """Give the chunks that become full; the rest stays until the next window or `flush`."""
         self.broken = []
         payloads = self.payloads = allocate_payloads(batches.position.size, self.allocate)
-        compressed, broken = judge(
+        compressed, broken = validate_batches(
             region.data,
             region.position,
             batches,
@@ -183,14 +183,11 @@ class Decoder:
         while first < batches.position.size:
             last, failures = self._decompress(region, batches, payloads, first)
             rows = slice(first, last)
-            part, its_payloads = (
-                take_batches(batches, rows),
-                Payloads(*(column[rows] for column in payloads)),
-            )
-            self.cursor[gather.BROKEN] += len(failures) + open_wrappers(
-                self.arena.data, part, its_payloads
-            )
-            yield from self._gather(region, part, its_payloads, failures, first)
+            opened = take_batches(batches, rows)
+            spans = Payloads(*(column[rows] for column in payloads))
+            broken = len(failures) + open_wrappers(self.arena.data, opened, spans)
+            self.cursor[gather.BROKEN] += broken
+            yield from self._gather(region, opened, spans, failures, first)
             first = last
 
     def _gather(

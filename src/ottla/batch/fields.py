@@ -37,7 +37,7 @@ class _DoesNotFitError(Exception):
     """The next field needs bytes that are not there."""
 
 
-class _Reader:
+class _FieldReader:
     """Takes fields of `data` from `at` to `end` one after another, and keeps them."""
 
     def __init__(self, data: bytes, at: int, end: int) -> None:
@@ -86,13 +86,13 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in others)
 
 
-def _read_layout(reader: _Reader, magic: int) -> None:
+def _read_layout(reader: _FieldReader, magic: int) -> None:
     layout = _LAYOUTS[magic]
     for name in layout.names or ():
         reader.integer(_NAMES.get((magic, name), _camel(name)), layout[name])
 
 
-def _read_message(reader: _Reader, magic: int) -> None:
+def _read_message(reader: _FieldReader, magic: int) -> None:
     _read_layout(reader, magic)
     key_size = reader.fields[-1].value
     assert isinstance(key_size, int)
@@ -101,7 +101,7 @@ def _read_message(reader: _Reader, magic: int) -> None:
     reader.taken("value", value_size)
 
 
-def _read_record(reader: _Reader) -> None:
+def _read_record(reader: _FieldReader) -> None:
     reader.integer("attributes", np.dtype("i1"))
     reader.varint("timestampDelta", MAX_VARLONG_SIZE)
     reader.varint("offsetDelta")
@@ -114,7 +114,7 @@ def _read_record(reader: _Reader) -> None:
 
 def batch_fields(data: bytes) -> list[Field]:
     """The fields of a batch up to its records, or of a whole v0 or v1 message."""
-    reader = _Reader(data, 0, len(data))
+    reader = _FieldReader(data, 0, len(data))
     magic = data[MAGIC_POSITION] if len(data) > MAGIC_POSITION else 2
     try:
         if magic >= 2:
@@ -130,7 +130,7 @@ def batch_fields(data: bytes) -> list[Field]:
 def record_fields(payload: bytes, at: int, count: int) -> Iterator[list[Field]]:
     """The fields of each v2 record from `at` on, then what remains."""
     for _ in range(count):
-        reader = _Reader(payload, at, len(payload))
+        reader = _FieldReader(payload, at, len(payload))
         try:
             size = reader.varint("length")
             if 0 <= size <= reader.end - reader.at:
@@ -144,7 +144,7 @@ def record_fields(payload: bytes, at: int, count: int) -> Iterator[list[Field]]:
         yield reader.fields
         at = reader.at
     if at < len(payload):
-        reader = _Reader(payload, at, len(payload))
+        reader = _FieldReader(payload, at, len(payload))
         reader.rest()
         yield reader.fields
 
@@ -156,7 +156,7 @@ def message_fields(payload: bytes) -> Iterator[list[Field]]:
         size = int.from_bytes(payload[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
         end = at + LOG_OVERHEAD + size
         is_whole = at + MAGIC_POSITION < end <= len(payload)
-        reader = _Reader(payload, at, end if is_whole else len(payload))
+        reader = _FieldReader(payload, at, end if is_whole else len(payload))
         try:
             if is_whole:
                 _read_message(reader, min(payload[at + MAGIC_POSITION], 1))

@@ -13,7 +13,7 @@ from ottla.batch.attributes import codec_ids
 from ottla.batch.decode import Broken, Chunk, Decoder, describe
 from ottla.format.arrays import Bools
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels.records.validate import judge
+from ottla.kernels.records.validate import validate_batches
 from ottla.kernels.tables import Batches, Int64s, allocate_payloads, take_batches
 from ottla.region import Region
 
@@ -37,7 +37,8 @@ class Part:
 def read_headers(region: Region, batches: Batches, *, check_crcs: bool) -> Part:
     """Batches without their records; nothing is decompressed."""
     payloads = allocate_payloads(batches.position.size)
-    judge(region.data, region.position, batches, payloads, check_crcs, INT32_MAX)
+    # Whether records would be too many to hold is for those who open them.
+    validate_batches(region.data, region.position, batches, payloads, check_crcs, INT32_MAX)
     broken = [
         describe(region, batches, payloads, row, None)
         for row in np.flatnonzero(payloads.status).tolist()

@@ -33,7 +33,7 @@ from ottla.region import PADDING, Bytes
 _KEPT_BITS = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
 
 
-class Remains(NamedTuple):
+class RemainingRecords(NamedTuple):
     """What is left of some batches: of the chosen rows, bounds[b] to bounds[b + 1] are of batch b.
 
     Each has at least one. `delete_horizon` is NO_TIMESTAMP where there is none.
@@ -46,7 +46,7 @@ class Remains(NamedTuple):
     delete_horizon: Int64s
 
 
-def rebuild(remains: Remains) -> Encoded:
+def rebuild(remains: RemainingRecords) -> Encoded:
     """The batches one after another."""
     if (remains.batches.magic < CURRENT_MAGIC).any():
         return _rebuild_one_by_one(remains)
@@ -112,7 +112,7 @@ def _write(
     return packed
 
 
-def _rebuild_one_by_one(remains: Remains) -> Encoded:
+def _rebuild_one_by_one(remains: RemainingRecords) -> Encoded:
     """Old formats, alone or among others."""
     parts, sizes = [], []
     for row in range(remains.batches.position.size):

@@ -17,7 +17,7 @@ _QUERY: Final = """
     GROUP BY 1 ORDER BY 1"""
 
 
-class Step(NamedTuple):
+class DemoStep(NamedTuple):
     """One command of the tour."""
 
     about: str
@@ -49,39 +49,41 @@ def run(arguments: argparse.Namespace) -> int:
     _query(logs, arguments.master)
     page = os.path.join(arguments.out, "report.html")
     about = "All of it on one page, with what other codecs and batch sizes would save"
-    if failure := _show(Step(about, ("report", "--format", "text", logs, "-o", page))):
+    if failure := _show(DemoStep(about, ("report", "--format", "text", logs, "-o", page))):
         return failure
     _say(f"The data stays in {logs} and the page in {page}: try the commands yourself.")
     return 0
 
 
-def _steps(logs: str, out: str) -> list[Step]:
+def _steps(logs: str, out: str) -> list[DemoStep]:
     order = os.path.join(logs, "orders-1", "00000000000000000000.log")
     saved, tables = os.path.join(out, "salvaged"), os.path.join(out, "parquet")
     compacted = os.path.join(out, "compacted")
     text = ("--format", "text")
     return [
-        Step("What is there, from batch headers alone", ("ls", *text, logs)),
-        Step(
+        DemoStep("What is there, from batch headers alone", ("ls", *text, logs)),
+        DemoStep(
             "A transaction that never ended, and the command that would end it",
             ("transactions", *text, "--topic", "orders", logs),
         ),
-        Step("One batch, byte by byte", ("inspect", order), 24),
-        Step("Records as JSON lines", ("dump", "--format", "jsonl", "--max-messages", "3", order)),
-        Step("Every rule on every byte, on Spark", ("verify", *text, logs)),
-        Step(
+        DemoStep("One batch, byte by byte", ("inspect", order), 24),
+        DemoStep(
+            "Records as JSON lines", ("dump", "--format", "jsonl", "--max-messages", "3", order)
+        ),
+        DemoStep("Every rule on every byte, on Spark", ("verify", *text, logs)),
+        DemoStep(
             "What can be saved of the damaged partition, and what is lost",
             ("salvage", *text, logs, saved, "--topic", "payments"),
         ),
-        Step("A topic as Parquet", ("export", logs, tables, "--topic", "orders")),
-        Step(
+        DemoStep("A topic as Parquet", ("export", logs, tables, "--topic", "orders")),
+        DemoStep(
             "What compaction would leave of a topic, and what keeps the rest",
             ("compact", *text, logs, compacted, "--topic", "users", "--explain"),
         ),
     ]
 
 
-def _show(step: Step) -> int:
+def _show(step: DemoStep) -> int:
     """Run a step; what it found is shown (1), what failed ends the tour."""
     _say(step.about, step.words)
     # A process of its own, as the reader would run it: what it prints is what one gets.

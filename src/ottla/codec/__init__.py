@@ -13,12 +13,12 @@ from ottla.codec.arena import Arena
 from ottla.codec.errors import CodecError, OutputTooLarge
 from ottla.codec.levels import resolve_level
 from ottla.codec.streams import compress, decompress_into, open_stream
-from ottla.codec.window import Opened, decompress_window
+from ottla.codec.window import DecompressedRows, decompress_window
 
 __all__ = [
     "Arena",
     "CodecError",
-    "Opened",
+    "DecompressedRows",
     "OutputTooLarge",
     "compress",
     "decompress_into",

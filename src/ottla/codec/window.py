@@ -25,7 +25,7 @@ TOGETHER: Final[dict[int, Callable[[Rows, int, Arena, int], int]]] = {
 }
 
 
-class Opened(NamedTuple):
+class DecompressedRows(NamedTuple):
     """The first rows of a window, decompressed: row r is arena[starts[r]:stops[r]].
 
     A row with codec none or with an error has nothing there: its start equals its stop.
@@ -44,7 +44,7 @@ def decompress_window(
     data: Bytes,
     arena: Arena,
     limit: int,
-) -> Opened:
+) -> DecompressedRows:
     """Decompress the payloads data[starts[r]:stops[r]], row after row, into the arena.
 
     When the arena holds ENOUGH, the rows after that are left out of the answer: the caller takes
@@ -64,7 +64,7 @@ def decompress_window(
             _decompress_row(rows, row, arena, limit, errors)
             done += 1
         row = done
-    return Opened(rows.found[0, :row], rows.found[1, :row], errors)
+    return DecompressedRows(rows.found[0, :row], rows.found[1, :row], errors)
 
 
 def _decompress_row(

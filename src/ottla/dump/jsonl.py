@@ -6,7 +6,7 @@ from typing import Any, Final
 from ottla.batch.control import read_control
 from ottla.dump.style import FileEnd, Problem, Style
 from ottla.dump.values import json_line, json_text
-from ottla.internal import Decoded
+from ottla.internal import DecodedRecord
 from ottla.kernels.text import render
 
 
@@ -42,7 +42,7 @@ def _say_control(key: bytes | None, value: bytes | None) -> bytes:
     return b',"control":' + json_text(record.as_json()).encode()
 
 
-def _say_decoded(decoded: Decoded) -> bytes:
+def _say_decoded(decoded: DecodedRecord) -> bytes:
     return b',"decoded":' + json_text(decoded._asdict()).encode()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import Violation
-from ottla.internal import Decoded
+from ottla.internal import DecodedRecord
 
 
 class Problem(NamedTuple):
@@ -41,5 +41,5 @@ class Style(NamedTuple):
     say_problem: Callable[[Problem], bytes]
     say_control: Callable[[bytes | None, bytes | None], bytes]
     no_control: bytes
-    say_decoded: Callable[[Decoded], bytes]
+    say_decoded: Callable[[DecodedRecord], bytes]
     say_end: Callable[[str, FileEnd], bytes]

@@ -9,7 +9,7 @@ from ottla.dump.style import FileEnd, Problem, Style
 from ottla.dump.values import encode_text, json_text
 from ottla.format.attributes import ControlType
 from ottla.format.names import Kind, parse_file_name
-from ottla.internal import Decoded
+from ottla.internal import DecodedRecord
 from ottla.kernels.text import render
 
 _DELETE: Final = "<DELETE>"
@@ -64,7 +64,7 @@ def _say_control(key: bytes | None, value: bytes | None) -> bytes:
     return encode_text(f" {_KRAFT_NAMES[record.type]} {json_text(record.fields)}")
 
 
-def _say_decoded(decoded: Decoded) -> bytes:
+def _say_decoded(decoded: DecodedRecord) -> bytes:
     text = ""
     if decoded.key is not None:
         text += f" key: {json_text(decoded.key)}"

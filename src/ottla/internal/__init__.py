@@ -7,7 +7,7 @@ from ottla.internal.records import (
     REMOTE_LOG_METADATA,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
-    Decoded,
+    DecodedRecord,
     decode_control_record,
     decode_record,
 )
@@ -19,7 +19,7 @@ __all__ = [
     "REMOTE_LOG_METADATA",
     "SHARE_GROUP_STATE",
     "TRANSACTION_STATE",
-    "Decoded",
+    "DecodedRecord",
     "decode_control_record",
     "decode_record",
 ]

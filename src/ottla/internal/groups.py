@@ -59,7 +59,7 @@ GROUPS_SCHEMA: Final = pa.schema(
 )
 
 
-class Part(NamedTuple):
+class GroupPart(NamedTuple):
     """What a record type sets: a property of its group, or of one of its members."""
 
     group_type: str
@@ -68,30 +68,30 @@ class Part(NamedTuple):
 
 # Record types that carry nothing shown here (resolved regexes, topologies, share state) are absent.
 PARTS: Final = {
-    2: Part("classic", "group"),
-    3: Part("consumer", "group"),
-    4: Part("consumer", "topics"),
-    5: Part("consumer", "member"),
-    6: Part("consumer", "target"),
-    8: Part("consumer", "current"),
-    9: Part("share", "topics"),
-    10: Part("share", "member"),
-    11: Part("share", "group"),
-    12: Part("share", "target"),
-    14: Part("share", "current"),
-    17: Part("streams", "group"),
-    19: Part("streams", "member"),
-    20: Part("streams", "target"),
-    22: Part("streams", "current"),
+    2: GroupPart("classic", "group"),
+    3: GroupPart("consumer", "group"),
+    4: GroupPart("consumer", "topics"),
+    5: GroupPart("consumer", "member"),
+    6: GroupPart("consumer", "target"),
+    8: GroupPart("consumer", "current"),
+    9: GroupPart("share", "topics"),
+    10: GroupPart("share", "member"),
+    11: GroupPart("share", "group"),
+    12: GroupPart("share", "target"),
+    14: GroupPart("share", "current"),
+    17: GroupPart("streams", "group"),
+    19: GroupPart("streams", "member"),
+    20: GroupPart("streams", "target"),
+    22: GroupPart("streams", "current"),
 }
 STABLE: Final = 0  # MemberState
 
 
 @dataclass(slots=True)
-class _Group:
+class _GroupRecords:
     """The records that make a group, each by its part and, for members, the member's id."""
 
-    parts: dict[tuple[Part, str | None], Row] = field(default_factory=dict)
+    parts: dict[tuple[GroupPart, str | None], Row] = field(default_factory=dict)
     offset: int = -1
     timestamp: int = -1
 
@@ -103,7 +103,7 @@ class _Group:
 
 def current_groups(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """Every group that exists, those without any record but offsets too (type "simple")."""
-    groups: dict[str, _Group] = {}
+    groups: dict[str, _GroupRecords] = {}
     offsets = CurrentOffsets()
     errors: list[Row] = []
     for batch in batches:
@@ -119,7 +119,7 @@ def current_groups(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 def group_history(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Groups as each record left them."""
-    groups: dict[str, _Group] = {}
+    groups: dict[str, _GroupRecords] = {}
     for batch in batches:
         rows = [
             change if isinstance(change, dict) else _group_row(*change)
@@ -128,7 +128,9 @@ def group_history(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA)
 
 
-def _apply(groups: dict[str, _Group], batch: pa.RecordBatch) -> Iterator[tuple[str, _Group] | Row]:
+def _apply(
+    groups: dict[str, _GroupRecords], batch: pa.RecordBatch
+) -> Iterator[tuple[str, _GroupRecords] | Row]:
     """Work in the records that are no commits: each group that changed, or a row with an error."""
     for record in _group_records(batch):
         decoded = decode_record(CONSUMER_OFFSETS, record["key"], record["value"])
@@ -143,7 +145,7 @@ def _apply(groups: dict[str, _Group], batch: pa.RecordBatch) -> Iterator[tuple[s
         if part is None or decoded.key is None:
             continue
         name, member = _names(decoded.key["data"])
-        group = groups.setdefault(name, _Group())
+        group = groups.setdefault(name, _GroupRecords())
         group.parts.pop((part, member), None)  # so that what was set last comes last
         if decoded.value is not None:
             group.parts[part, member] = decoded.value["data"]
@@ -165,7 +167,7 @@ def _names(key: Row) -> tuple[str, str | None]:
     return key["groupId" if "groupId" in key else "group"], key.get("memberId")
 
 
-def _group_row(name: str, group: _Group) -> Row:
+def _group_row(name: str, group: _GroupRecords) -> Row:
     kind = group.type()
     origin = {"group": name, "logOffset": group.offset, "logTimestamp": group.timestamp}
     if kind is None:
@@ -178,7 +180,7 @@ def _simple_row(name: str) -> Row:
     return {"group": name, "type": "simple", "state": "Empty", "members": [], "deleted": False}
 
 
-def _classic_row(group: _Group) -> Row:
+def _classic_row(group: _GroupRecords) -> Row:
     data = group.parts[PARTS[2], None]
     members = [_classic_member(member, data["generation"]) for member in data["members"]]
     return {
@@ -207,10 +209,12 @@ def _classic_member(member: Row, generation: int) -> Row:
     }
 
 
-def _modern_row(group: _Group, kind: str) -> Row:
+def _modern_row(group: _GroupRecords, kind: str) -> Row:
     def parts(name: str) -> dict[str | None, Row]:
         return {
-            member: data for (part, member), data in group.parts.items() if part == Part(kind, name)
+            member: data
+            for (part, member), data in group.parts.items()
+            if part == GroupPart(kind, name)
         }
 
     epoch = parts("group")[None]["epoch"]

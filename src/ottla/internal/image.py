@@ -21,7 +21,7 @@ Data = dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ImageEntry:
     """A thing in the image, and the record that changed it last."""
 
     data: Data
@@ -42,11 +42,11 @@ class MetadataRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ImageChange:
     """What became of one thing; `entry` is what it was if it is now gone."""
 
     identity: Identity
-    entry: Entry
+    entry: ImageEntry
     deleted: bool
     offset: int
     timestamp: int
@@ -56,12 +56,12 @@ class Change:
 class Image:
     """The things there are, and a metadata transaction that has begun and not ended."""
 
-    entries: dict[Identity, Entry] = field(default_factory=dict)
+    entries: dict[Identity, ImageEntry] = field(default_factory=dict)
     topic_names: dict[str, str] = field(default_factory=dict)
     of_topic: dict[str, dict[Identity, None]] = field(default_factory=dict)  # by id or by name
     open_transaction: list[MetadataRecord] | None = None
 
-    def apply(self, record: MetadataRecord) -> list[Change]:
+    def apply(self, record: MetadataRecord) -> list[ImageChange]:
         """Work a record in; records of a transaction count when it ends."""
         if record.type == "BEGIN_TRANSACTION_RECORD":
             self.open_transaction = []
@@ -83,27 +83,27 @@ class Image:
         self.of_topic.clear()
         self.open_transaction = None
 
-    def _apply_now(self, record: MetadataRecord) -> Iterator[Change]:
+    def _apply_now(self, record: MetadataRecord) -> Iterator[ImageChange]:
         action = _ACTIONS.get(record.type)
         if action is not None:
             yield from action(self, record)
 
-    def put(self, identity: Identity, record: MetadataRecord, data: Data) -> Iterator[Change]:
+    def put(self, identity: Identity, record: MetadataRecord, data: Data) -> Iterator[ImageChange]:
         """Define a thing."""
         version = record.version if identity[0] == record.type else self.entries[identity].version
-        entry = Entry(data, version, record.offset, record.timestamp)
+        entry = ImageEntry(data, version, record.offset, record.timestamp)
         self.entries[identity] = entry
         if owner := _topic_of(identity):
             self.of_topic.setdefault(owner, {})[identity] = None
-        yield Change(identity, entry, False, record.offset, record.timestamp)
+        yield ImageChange(identity, entry, False, record.offset, record.timestamp)
 
-    def remove(self, identity: Identity, record: MetadataRecord) -> Iterator[Change]:
+    def remove(self, identity: Identity, record: MetadataRecord) -> Iterator[ImageChange]:
         """Forget a thing, if it is there."""
         entry = self.entries.pop(identity, None)
         if entry is not None:
             if owner := _topic_of(identity):
                 del self.of_topic[owner][identity]
-            yield Change(identity, entry, True, record.offset, record.timestamp)
+            yield ImageChange(identity, entry, True, record.offset, record.timestamp)
 
 
 def _topic_of(identity: Identity) -> str | None:
@@ -113,13 +113,13 @@ def _topic_of(identity: Identity) -> str | None:
     return None
 
 
-Action = Callable[[Image, MetadataRecord], Iterator[Change]]
+Action = Callable[[Image, MetadataRecord], Iterator[ImageChange]]
 
 
 def _define(*names: str) -> Action:
     """The record defines a thing that these fields tell from others of its type."""
 
-    def action(image: Image, record: MetadataRecord) -> Iterator[Change]:
+    def action(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
         identity = (record.type, *(record.data.get(name) for name in names))
         return image.put(identity, record, record.data)
 
@@ -127,18 +127,18 @@ def _define(*names: str) -> Action:
 
 
 def _forget(defined_by: str, *names: str) -> Action:
-    def action(image: Image, record: MetadataRecord) -> Iterator[Change]:
+    def action(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
         return image.remove((defined_by, *(record.data[name] for name in names)), record)
 
     return action
 
 
-def _define_topic(image: Image, record: MetadataRecord) -> Iterator[Change]:
+def _define_topic(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
     image.topic_names[record.data["topicId"]] = record.data["name"]
     return image.put((record.type, record.data["topicId"]), record, record.data)
 
 
-def _remove_topic(image: Image, record: MetadataRecord) -> Iterator[Change]:
+def _remove_topic(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
     topic_id = record.data["topicId"]
     name = image.topic_names.pop(topic_id, "")
     for owner in (topic_id, name):
@@ -148,7 +148,7 @@ def _remove_topic(image: Image, record: MetadataRecord) -> Iterator[Change]:
     yield from image.remove(("TOPIC_RECORD", topic_id), record)
 
 
-def _define_partition(image: Image, record: MetadataRecord) -> Iterator[Change]:
+def _define_partition(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
     data = {**record.data, "topicName": image.topic_names.get(record.data["topicId"])}
     data["directories"] = _known_directories(data.get("directories"), data["replicas"])
     identity = (record.type, data["topicId"], data["partitionId"])
@@ -160,7 +160,7 @@ def _known_directories(directories: list[str] | None, replicas: list[int]) -> li
     return directories or [MIGRATING_DIRECTORY] * len(replicas)
 
 
-def _change_partition(image: Image, record: MetadataRecord) -> Iterator[Change]:
+def _change_partition(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
     """PartitionRegistration.merge: what is absent stays."""
     identity = ("PARTITION_RECORD", record.data["topicId"], record.data["partitionId"])
     entry = image.entries.get(identity)
@@ -178,7 +178,7 @@ def _change_partition(image: Image, record: MetadataRecord) -> Iterator[Change]:
     yield from image.put(identity, record, data)
 
 
-def _clear_elr(image: Image, record: MetadataRecord) -> Iterator[Change]:
+def _clear_elr(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
     name = record.data["topicName"]
     for identity, entry in list(image.entries.items()):
         if identity[0] != "PARTITION_RECORD" or name not in ("", entry.data["topicName"]):
@@ -188,7 +188,7 @@ def _clear_elr(image: Image, record: MetadataRecord) -> Iterator[Change]:
             yield from image.put(identity, record, entry.data | cleared)
 
 
-def _define_config(image: Image, record: MetadataRecord) -> Iterator[Change]:
+def _define_config(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
     data = record.data
     identity = (record.type, data["resourceType"], data["resourceName"], data["name"])
     if data["value"] is None:
@@ -199,7 +199,7 @@ def _define_config(image: Image, record: MetadataRecord) -> Iterator[Change]:
 def _change_broker(changed: Callable[[Data], Data]) -> Action:
     """Change a registration; a record of another epoch is about a broker that is gone."""
 
-    def action(image: Image, record: MetadataRecord) -> Iterator[Change]:
+    def action(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
         broker = record.data.get("brokerId", record.data.get("id"))
         epoch = record.data.get("brokerEpoch", record.data.get("epoch"))
         entry = image.entries.get(("REGISTER_BROKER_RECORD", broker))
@@ -219,14 +219,14 @@ def _registration_change(change: Data) -> Data:
     return data | {name: change[name] for name in ("logDirs", "cordonedLogDirs") if name in change}
 
 
-def _define_feature(image: Image, record: MetadataRecord) -> Iterator[Change]:
+def _define_feature(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
     identity = (record.type, record.data["name"])
     if record.data.get("featureLevel") == 0 and record.data["name"] != METADATA_VERSION:
         return image.remove(identity, record)
     return image.put(identity, record, record.data)
 
 
-def _define_quota(image: Image, record: MetadataRecord) -> Iterator[Change]:
+def _define_quota(image: Image, record: MetadataRecord) -> Iterator[ImageChange]:
     entity = sorted((one["entityType"], one["entityName"] or "") for one in record.data["entity"])
     named = [one["entityName"] is None for one in record.data["entity"]]
     identity = (record.type, tuple(entity), tuple(named), record.data["key"])

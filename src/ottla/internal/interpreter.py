@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Final, NamedTuple, cast
 
 from ottla.batch.utf8 import JAVA_ERRORS
-from ottla.internal.notation import Field
+from ottla.internal.notation import SchemaField
 from ottla.internal.primitives import (
     FIXED,
     FLOAT64,
@@ -66,7 +66,7 @@ _TEXTS: Final = {
 }
 
 
-def struct_reader(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Reader:
+def struct_reader(fields: tuple[SchemaField, ...], version: int, *, flexible: bool) -> Reader:
     """Read these fields at this version into a dict.
 
     The function is put together as source, as namedtuple does: one call for all neighbouring fields
@@ -80,7 +80,7 @@ def struct_reader(fields: tuple[Field, ...], version: int, *, flexible: bool) ->
 
 
 def _struct_lines(
-    fields: tuple[Field, ...], version: int, flexible: bool, names: dict[str, object]
+    fields: tuple[SchemaField, ...], version: int, flexible: bool, names: dict[str, object]
 ) -> list[str]:
     """Statements that read a struct from `data` at `at` into `values`, and move `at` behind it."""
     body = _body(fields, version)
@@ -98,7 +98,7 @@ def _struct_lines(
 
 
 def _read_lines(
-    piece: list[tuple[int, Field]], version: int, flexible: bool, names: dict[str, object]
+    piece: list[tuple[int, SchemaField]], version: int, flexible: bool, names: dict[str, object]
 ) -> list[str]:
     """Statements that read neighbouring fields of fixed size, or one other field."""
     index, field = piece[0]
@@ -124,11 +124,11 @@ def _read_lines(
     ]
 
 
-def _is_fixed(field: Field) -> bool:
+def _is_fixed(field: SchemaField) -> bool:
     return field.type in FIXED and not field.is_array
 
 
-def body_readers(fields: tuple[Field, ...], version: int) -> list[tuple[str, Reader]]:
+def body_readers(fields: tuple[SchemaField, ...], version: int) -> list[tuple[str, Reader]]:
     """The fields of a version that is not flexible, one by one in byte order."""
     return [
         (field.name, _field_reader(field, version, flexible=False))
@@ -136,12 +136,12 @@ def body_readers(fields: tuple[Field, ...], version: int) -> list[tuple[str, Rea
     ]
 
 
-def _body(fields: tuple[Field, ...], version: int) -> list[Field]:
+def _body(fields: tuple[SchemaField, ...], version: int) -> list[SchemaField]:
     """The fields outside the tag section."""
     return [field for field in fields if version in field.versions and version not in field.tagged]
 
 
-def default_of(field: Field) -> Json:
+def default_of(field: SchemaField) -> Json:
     """The value of a field that is not there."""
     if field.default == "null":
         return None
@@ -158,7 +158,7 @@ def default_of(field: Field) -> Json:
     return field.default or ""
 
 
-def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
+def _field_reader(field: SchemaField, version: int, flexible: bool) -> Reader:
     nullable = version in field.nullable
     if field.is_array:
         return _array_reader(field, version, flexible, nullable)
@@ -172,7 +172,7 @@ def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
     return scalar_reader(field.type)
 
 
-def _array_reader(field: Field, version: int, flexible: bool, nullable: bool) -> Reader:
+def _array_reader(field: SchemaField, version: int, flexible: bool, nullable: bool) -> Reader:
     read_count = compact_size if flexible else SIZES["array"]
     read_all = _elements_reader(field, version, flexible)
     minimum = _minimum_size(field, version, flexible)
@@ -192,7 +192,7 @@ def _array_reader(field: Field, version: int, flexible: bool, nullable: bool) ->
 
 
 def _elements_reader(
-    field: Field, version: int, flexible: bool
+    field: SchemaField, version: int, flexible: bool
 ) -> Callable[[bytes, int, int], tuple[list[Json], int]]:
     """Read `count` elements; the caller has checked that they can fit."""
     if field.type in FIXED:
@@ -221,7 +221,7 @@ def _elements_reader(
 
 
 def _structs_reader(
-    fields: tuple[Field, ...], version: int, flexible: bool
+    fields: tuple[SchemaField, ...], version: int, flexible: bool
 ) -> Callable[[bytes, int, int], tuple[list[Json], int]]:
     """As `struct_reader`, with the loop around it: no call for an element."""
     names = dict(_NAMES)
@@ -245,7 +245,7 @@ def _layout_of(code: str, count: int) -> Struct:
     return Struct(f">{count}{code}")
 
 
-def _minimum_size(field: Field, version: int, flexible: bool) -> int:
+def _minimum_size(field: SchemaField, version: int, flexible: bool) -> int:
     """The fewest bytes an element of this array field takes: what bounds a count."""
     if field.type in FIXED:
         return FIXED[field.type].size
@@ -275,7 +275,7 @@ class _Tagged(NamedTuple):
 
 
 def _tag_section_reader(
-    fields: tuple[Field, ...], version: int
+    fields: tuple[SchemaField, ...], version: int
 ) -> Callable[[bytes, int, dict[str, Json]], tuple[Json, int]]:
     """Read a tag section; what it holds takes its schema place among the values."""
     present = [field for field in fields if version in field.versions]

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ottla.errors import Row
 from ottla.format.attributes import ControlType
-from ottla.internal.image import Change, Entry, Identity, Image, MetadataRecord
+from ottla.internal.image import Identity, Image, ImageChange, ImageEntry, MetadataRecord
 from ottla.internal.records import (
     CLUSTER_METADATA,
     decode_control_record,
@@ -68,7 +68,7 @@ METADATA_SCHEMA: Final = pa.schema(
     ]
 )
 
-Project = Callable[[Identity, Entry], Row | None]
+Project = Callable[[Identity, ImageEntry], Row | None]
 
 
 def current_topics(batches: Iterable[pa.RecordBatch]) -> pa.Table:
@@ -139,7 +139,7 @@ def _origin(offset: int, timestamp: int, *, deleted: bool) -> Row:
     return {"deleted": deleted, "logOffset": offset, "logTimestamp": timestamp}
 
 
-def _changes(image: Image, batch: pa.RecordBatch, errors: list[Row]) -> Iterator[Change]:
+def _changes(image: Image, batch: pa.RecordBatch, errors: list[Row]) -> Iterator[ImageChange]:
     names = ("offset", "timestamp", "key", "value", "isControl")
     for offset, timestamp, key, value, is_control in zip(
         *(batch[name].to_pylist() for name in names), strict=True
@@ -161,7 +161,7 @@ def _changes(image: Image, batch: pa.RecordBatch, errors: list[Row]) -> Iterator
             yield from image.apply(MetadataRecord(kind, version, data, offset, timestamp))
 
 
-def _topic_row(identity: Identity, entry: Entry) -> Row | None:
+def _topic_row(identity: Identity, entry: ImageEntry) -> Row | None:
     if identity[0] != "PARTITION_RECORD":
         return None
     data = entry.data
@@ -175,13 +175,13 @@ def _topic_row(identity: Identity, entry: Entry) -> Row | None:
     }
 
 
-def _config_row(identity: Identity, entry: Entry) -> Row | None:
+def _config_row(identity: Identity, entry: ImageEntry) -> Row | None:
     if identity[0] != "CONFIG_RECORD":
         return None
     number = entry.data["resourceType"]
     return entry.data | {"resourceType": RESOURCE_TYPES.get(number, str(number))}
 
 
-def _metadata_row(identity: Identity, entry: Entry) -> Row:
+def _metadata_row(identity: Identity, entry: ImageEntry) -> Row:
     text = json.dumps(entry.data, ensure_ascii=False, separators=(",", ":"))
     return {"type": identity[0], "version": entry.version, "data": text}

@@ -31,7 +31,7 @@ NO_VERSIONS: Final = Versions(0, -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SchemaField:
     """One field; `type` of a struct is "struct" and `fields` are its own."""
 
     name: str
@@ -42,7 +42,7 @@ class Field:
     tag: int | None
     tagged: Versions
     default: str | None
-    fields: tuple["Field", ...]
+    fields: tuple["SchemaField", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Schema:
     versions: Versions
     flexible: Versions
     until: str | None
-    fields: tuple[Field, ...]
+    fields: tuple[SchemaField, ...]
 
 
 Table = dict[tuple[str, int], tuple[Schema, ...]]
@@ -86,7 +86,7 @@ def _parse_record(head: str, body: str) -> tuple[str, list[int], Schema]:
     return kind, [int(number) for number in numbers.split(",")], schema
 
 
-def _parse_fields(words: list[str]) -> Iterator[Field]:
+def _parse_fields(words: list[str]) -> Iterator[SchemaField]:
     """Take fields off the front of `words`, up to a closing brace or the end."""
     while words and words[0] != "}":
         if words[0] == ";":
@@ -95,11 +95,11 @@ def _parse_fields(words: list[str]) -> Iterator[Field]:
         yield _parse_field(words)
 
 
-def _parse_field(words: list[str]) -> Field:
+def _parse_field(words: list[str]) -> SchemaField:
     name, declared, versions = (words.pop(0) for _ in range(3))
     nullable = tagged = NO_VERSIONS
     tag = default = None
-    fields: tuple[Field, ...] = ()
+    fields: tuple[SchemaField, ...] = ()
     while words and words[0] in {"null", "tag", "def", "{"}:
         word = words.pop(0)
         if word == "null":
@@ -111,7 +111,7 @@ def _parse_field(words: list[str]) -> Field:
         else:
             fields = tuple(_parse_fields(words))
             words.pop(0)
-    return Field(
+    return SchemaField(
         name=name[0].lower() + name[1:],  # as Kafka's JSON converters name it
         type="struct" if fields else declared.removeprefix("[]"),
         is_array=declared.startswith("[]"),

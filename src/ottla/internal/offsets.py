@@ -195,7 +195,7 @@ def _last_of_each(rows: pa.Table) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class _Markers:
+class _EndMarkers:
     """The COMMIT and ABORT markers of a batch of records, in order."""
 
     producer_id: Int64s
@@ -203,16 +203,18 @@ class _Markers:
     type: Int64s
 
 
-def _markers(batch: pa.RecordBatch, is_control: Bools) -> _Markers:
+def _markers(batch: pa.RecordBatch, is_control: Bools) -> _EndMarkers:
     at = np.flatnonzero(is_control)
     keys = [(key or b"").ljust(4, b"\xff") for key in batch["key"].take(pa.array(at)).to_pylist()]
     types = np.array([int.from_bytes(key[2:4], "big") for key in keys], dtype=np.int64)
     ends = (types == ControlType.COMMIT) | (types == ControlType.ABORT)
     at = at[ends]
-    return _Markers(batch["producerId"].to_numpy()[at], batch["offset"].to_numpy()[at], types[ends])
+    return _EndMarkers(
+        batch["producerId"].to_numpy()[at], batch["offset"].to_numpy()[at], types[ends]
+    )
 
 
-def _next_markers(rows: pa.Table, markers: _Markers) -> tuple[Int64s, Int64s]:
+def _next_markers(rows: pa.Table, markers: _EndMarkers) -> tuple[Int64s, Int64s]:
     """For each row the offset and type of the marker that ends its transaction, else UNKNOWN."""
     count = rows.num_rows
     offsets = np.concatenate([rows["logOffset"].to_numpy(), markers.offset])

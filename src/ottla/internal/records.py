@@ -34,7 +34,7 @@ FRAME_VERSION: Final = 1  # AbstractApiMessageSerde; 0 was the preview of 2.8
 MAX_FRAME_NUMBER: Final = 2**15 - 1
 
 
-class Decoded(NamedTuple):
+class DecodedRecord(NamedTuple):
     """A record of an internal topic.
 
     `key` is `{"type", "data"}`, `value` is `{"version", "data"}`, with `type` too where there is no
@@ -48,28 +48,30 @@ class Decoded(NamedTuple):
     error: str | None
 
 
-def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Decoded:
+def decode_record(topic: str, key: bytes | None, value: bytes | None) -> DecodedRecord:
     """Decode a data record of one of INTERNAL_TOPICS."""
     if topic in METADATA_TOPICS:
         return _decode_framed(topic.strip("_"), key, value)
     return _decode_coordinator(topic.strip("_"), key, value)
 
 
-def decode_control_record(key: bytes | None, value: bytes | None) -> Decoded:
+def decode_control_record(key: bytes | None, value: bytes | None) -> DecodedRecord:
     """Decode a control record of any topic."""
     try:
         key_version, number = read_control_key(key)
     except ControlRecordError as problem:
-        return Decoded(_raw(key), _raw(value), False, str(problem))
+        return DecodedRecord(_raw(key), _raw(value), False, str(problem))
     names = {kind.value: kind.name for kind in ControlType}
     shown_key = {"type": names.get(number, str(number)), "version": key_version}
     try:
         record = read_any_control(key, value)
     except ControlRecordError as problem:
-        return Decoded(shown_key, _raw(value), False, f"{shown_key['type']}: {problem}")
+        return DecodedRecord(shown_key, _raw(value), False, f"{shown_key['type']}: {problem}")
     if value is None or len(value) < 2:  # of a type that is not known
-        return Decoded(shown_key, _raw(value), False, "the version of the value is missing")
-    return Decoded(shown_key, {"version": _int16(value, 0), **_body(record, value)}, False, None)
+        return DecodedRecord(shown_key, _raw(value), False, "the version of the value is missing")
+    return DecodedRecord(
+        shown_key, {"version": _int16(value, 0), **_body(record, value)}, False, None
+    )
 
 
 def _body(record: ControlRecord, value: bytes) -> dict[str, Json]:
@@ -79,7 +81,7 @@ def _body(record: ControlRecord, value: bytes) -> dict[str, Json]:
     return {"data": dict(record.fields)} | ({"trailing": _base64(rest)} if rest else {})
 
 
-def why_unusable(decoded: Decoded) -> str | None:
+def why_unusable(decoded: DecodedRecord) -> str | None:
     """Why a record cannot be taken into account, if it should be.
 
     Coordinators pass over types they do not know; an unknown version of a known type, or any
@@ -93,17 +95,23 @@ def why_unusable(decoded: Decoded) -> str | None:
     return f"version {decoded.value['version']} of record type {kind} is not known"
 
 
-def _decode_coordinator(table: str, key: bytes | None, value: bytes | None) -> Decoded:
+def _decode_coordinator(table: str, key: bytes | None, value: bytes | None) -> DecodedRecord:
     if key is None or len(key) < 2:
-        return Decoded(_raw(key), _raw(value), value is None, "key: the record type is missing")
+        return DecodedRecord(
+            _raw(key), _raw(value), value is None, "key: the record type is missing"
+        )
     number, decoded_key, error = _decode_key(table, key)
     if value is None:
-        return Decoded(decoded_key, None, True, error)
+        return DecodedRecord(decoded_key, None, True, error)
     if len(value) < 2:
-        return Decoded(decoded_key, _raw(value), False, error or "value: the version is missing")
+        return DecodedRecord(
+            decoded_key, _raw(value), False, error or "value: the version is missing"
+        )
     version = _int16(value, 0)
     body, value_error = _decode_body(table, "value", number, version, value, 2)
-    return Decoded(decoded_key, {"version": str(version), **body}, False, error or value_error)
+    return DecodedRecord(
+        decoded_key, {"version": str(version), **body}, False, error or value_error
+    )
 
 
 @lru_cache(maxsize=1 << 14)  # a compacted topic writes the same keys again and again
@@ -113,19 +121,19 @@ def _decode_key(table: str, key: bytes) -> tuple[int, dict[str, Json], str | Non
     return number, {"type": str(number), **body}, error
 
 
-def _decode_framed(table: str, key: bytes | None, value: bytes | None) -> Decoded:
+def _decode_framed(table: str, key: bytes | None, value: bytes | None) -> DecodedRecord:
     shown_key = None if key is None else _raw(key)
     if value is None:
-        return Decoded(shown_key, None, False, "value: null where a frame belongs")
+        return DecodedRecord(shown_key, None, False, "value: null where a frame belongs")
     try:
         number, version, at = _read_frame(value)
     except MalformedError as problem:
-        return Decoded(shown_key, _raw(value), False, f"frame: {problem}")
+        return DecodedRecord(shown_key, _raw(value), False, f"frame: {problem}")
     body, error = _decode_body(table, "record", number, version, value, at)
     if error is None and "trailing" in body:  # MetadataRecordSerde calls this garbage
         body, error = _raw(value), f"record {number} v{version}: bytes remain after the body"
     decoded = {"type": record_type_name(table, number), "version": version, **body}
-    return Decoded(shown_key, decoded, False, error)
+    return DecodedRecord(shown_key, decoded, False, error)
 
 
 def _read_frame(value: bytes) -> tuple[int, int, int]:

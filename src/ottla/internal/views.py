@@ -35,12 +35,12 @@ from ottla.internal.transactional_ids import (
     transactional_id_history,
 )
 
-__all__ = ["RECORD_COLUMNS", "VIEWS", "View", "time_columns"]
+__all__ = ["RECORD_COLUMNS", "VIEWS", "InternalView", "time_columns"]
 
 Batches = Iterable[pa.RecordBatch]
 
 
-class View(NamedTuple):
+class InternalView(NamedTuple):
     """A table of what the records of a topic add up to, or of each change (`history`)."""
 
     topic: str
@@ -55,15 +55,17 @@ def time_columns(schema: pa.Schema) -> list[str]:
 
 
 VIEWS: Final = {
-    "group_offsets": View(CONSUMER_OFFSETS, GROUP_OFFSETS_SCHEMA, current_offsets, offset_history),
-    "groups": View(CONSUMER_OFFSETS, GROUPS_SCHEMA, current_groups, group_history),
-    "transactional_ids": View(
+    "group_offsets": InternalView(
+        CONSUMER_OFFSETS, GROUP_OFFSETS_SCHEMA, current_offsets, offset_history
+    ),
+    "groups": InternalView(CONSUMER_OFFSETS, GROUPS_SCHEMA, current_groups, group_history),
+    "transactional_ids": InternalView(
         TRANSACTION_STATE,
         TRANSACTIONAL_IDS_SCHEMA,
         current_transactional_ids,
         transactional_id_history,
     ),
-    "topics": View(CLUSTER_METADATA, TOPICS_SCHEMA, current_topics, topic_history),
-    "configs": View(CLUSTER_METADATA, CONFIGS_SCHEMA, current_configs, config_history),
-    "metadata": View(CLUSTER_METADATA, METADATA_SCHEMA, current_metadata, metadata_history),
+    "topics": InternalView(CLUSTER_METADATA, TOPICS_SCHEMA, current_topics, topic_history),
+    "configs": InternalView(CLUSTER_METADATA, CONFIGS_SCHEMA, current_configs, config_history),
+    "metadata": InternalView(CLUSTER_METADATA, METADATA_SCHEMA, current_metadata, metadata_history),
 }

@@ -17,14 +17,14 @@ from ottla.storage.object_store import StorageOptions
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-class Part(Protocol):
+class OutputPart(Protocol):
     """What one task stages; travels to it."""
 
     @property
     def size(self) -> int: ...
 
 
-def nothing_to_close(_: Mapping[str, FinishedPartition]) -> Mapping[str, Part]:
+def nothing_to_close(_: Mapping[str, FinishedPartition]) -> Mapping[str, OutputPart]:
     """For jobs whose parts are all there is."""
     return {}
 
@@ -49,9 +49,9 @@ class OutputJob:
     inputs: Sequence[Entry]
     options: Mapping[str, Any]
     storage: StorageOptions
-    parts: Mapping[str, Part]
+    parts: Mapping[str, OutputPart]
     stage: Callable[[Job, Any], FinishedPartition]
-    closing: Callable[[Mapping[str, FinishedPartition]], Mapping[str, Part]]
+    closing: Callable[[Mapping[str, FinishedPartition]], Mapping[str, OutputPart]]
     close: Callable[[Job, Any], FinishedPartition]
     log_starts: Mapping[TopicPartition, int | None]
     remember: Callable[[Mapping[str, FinishedPartition]], Sequence[Any]] = nothing_to_remember

@@ -11,7 +11,7 @@ import pyarrow as pa
 _WAITING: Final = 1  # batches; one more is being decoded, and one is being sent
 
 
-class _End(NamedTuple):
+class _Ended(NamedTuple):
     """Nothing more comes, perhaps because of an error."""
 
     error: BaseException | None = None
@@ -19,7 +19,7 @@ class _End(NamedTuple):
 
 def decode_ahead(batches: Generator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same batches, and an error at the same place, but made by a thread."""
-    made: Queue[pa.RecordBatch | _End] = Queue(_WAITING)
+    made: Queue[pa.RecordBatch | _Ended] = Queue(_WAITING)
     left = Event()  # nobody takes any more
 
     def make() -> None:
@@ -31,14 +31,14 @@ def decode_ahead(batches: Generator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
                         return
         except BaseException as error:
             if not left.is_set():  # else nobody takes it, and there may be no room
-                made.put(_End(error))
+                made.put(_Ended(error))
         else:
-            made.put(_End())
+            made.put(_Ended())
 
     thread = Thread(target=make, name="ottla-decode", daemon=True)
     thread.start()
     try:
-        while not isinstance(taken := made.get(), _End):
+        while not isinstance(taken := made.get(), _Ended):
             yield taken
         if taken.error is not None:
             raise taken.error

@@ -21,7 +21,7 @@ from ottla.errors import (
     Row,
     UnsupportedError,
 )
-from ottla.jobs.output import OutputJob, Part, publish_output
+from ottla.jobs.output import OutputJob, OutputPart, publish_output
 from ottla.publish.account import read_account
 from ottla.publish.journal import (
     FinishedPartition,
@@ -93,7 +93,7 @@ def stage_and_publish(
 def stage(
     spark: SparkSession,
     job: Job,
-    parts: Mapping[str, Part],
+    parts: Mapping[str, OutputPart],
     work: Callable[[Job, Any], FinishedPartition],
     *,
     title: str = "",
@@ -105,7 +105,7 @@ def stage(
     if left:
         sizes = [part.size for _, part in left]
         with show_progress(spark, title, sizes, quiet=quiet):
-            tasks = map_tasks(spark, left, _Stage(job, work), _ERRORS)
+            tasks = map_tasks(spark, left, _StagePart(job, work), _ERRORS)
             errors = tasks.collect()
         if errors:
             raise pickle.loads(errors[0]["error"])  # noqa: S301  from a task of this job
@@ -113,14 +113,14 @@ def stage(
     return {key: finished[key] for key in parts}
 
 
-class _Stage:
+class _StagePart:
     """Stages one part in a task and marks it; what can not be helped by trying again is a row."""
 
     def __init__(self, job: Job, work: Callable[[Job, Any], FinishedPartition]) -> None:
         self.job = job
         self.work = work
 
-    def __call__(self, item: tuple[str, Part]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, item: tuple[str, OutputPart]) -> Iterator[pa.RecordBatch]:
         key, part = item
         began = time.perf_counter()
         try:

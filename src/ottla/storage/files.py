@@ -46,7 +46,7 @@ class Entry:
     modified_ns: int
 
 
-class _Source(Protocol):
+class _OpenFile(Protocol):
     """Where the bytes of an open file come from."""
 
     def read(self, target: Bytes, position: int) -> int: ...
@@ -60,7 +60,7 @@ class File:
 
     path: str
     size: int
-    source: _Source
+    source: _OpenFile
 
     def read_into(self, buffer: Bytes, position: int, size: int) -> int:
         """Put `size` bytes from `position` into `buffer`; fewer only where the file ends."""
@@ -333,14 +333,14 @@ def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterat
     target = local_path(path)
     folder = os.path.dirname(target) or "."
     make_folders(folder)
-    with io.BufferedWriter(_Output(target, "wb")) as stream:
+    with io.BufferedWriter(_FlushedFile(target, "wb")) as stream:
         yield stream
         stream.flush()
         os.fsync(stream.fileno())
     sync_directory(folder)
 
 
-class _Output(io.FileIO):
+class _FlushedFile(io.FileIO):
     """A file whose pages go to the disk while more are written: the sync at its end has less left.
 
     To Linux the advice that pages are not needed is also a request to write them.

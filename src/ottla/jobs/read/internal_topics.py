@@ -13,7 +13,7 @@ from ottla.catalog.logs import find_logs
 from ottla.catalog.missing import no_logs
 from ottla.errors import CorruptLogError, OptionError, Rule, Violation
 from ottla.format.names import FileName, FileState, Kind
-from ottla.internal.views import RECORD_COLUMNS, View, time_columns
+from ottla.internal.views import RECORD_COLUMNS, InternalView, time_columns
 from ottla.jobs.read.records import MAX_TIMESTAMP
 from ottla.kernels.tables import Wanted
 from ottla.log.files.partition import Partition, find_partitions
@@ -40,7 +40,7 @@ class Contents(NamedTuple):
     broken: list[str]
 
 
-def read_current(topic: InternalTopic, view: View) -> Contents:
+def read_current(topic: InternalTopic, view: InternalView) -> Contents:
     """What the records of all partitions add up to; broken batches are left out."""
     broken: list[str] = []
     tables = [
@@ -50,7 +50,7 @@ def read_current(topic: InternalTopic, view: View) -> Contents:
     return Contents(pa.concat_tables([view.schema.empty_table(), *tables]), broken)
 
 
-def read_view(partition: Partition, view: View, options: ReadOptions) -> Iterator[Contents]:
+def read_view(partition: Partition, view: InternalView, options: ReadOptions) -> Iterator[Contents]:
     """The rows that one partition adds to a view, without those whose times do not fit.
 
     FAILFAST raises the first violation; only PERMISSIVE hands over what was broken, at the end.

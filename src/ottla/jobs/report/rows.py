@@ -16,7 +16,7 @@ from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.compact.explain import explain_uncounted, plain_obstacle
 from ottla.jobs.compact.survey import Surveyed
 from ottla.jobs.report.survey import BUCKET_MS, Survey, add_up, bin_floor
-from ottla.jobs.report.what_if import BATCH_SIZES, CONFIDENCE, Estimate, Plan, Setting
+from ottla.jobs.report.what_if import BATCH_SIZES, CONFIDENCE, Estimate, Setting, WhatIfPlan
 from ottla.log.files.partition import Partition
 from ottla.rules.cleaner.cleanable import explain_unkeyed
 from ottla.rules.producers.transactions import is_hanging
@@ -199,7 +199,7 @@ def _producers(topic: str, survey: Survey) -> Iterator[Row]:
         }
 
 
-def what_if_row(plan: Plan, setting: Setting, found: Estimate, options: ReportOptions) -> Row:
+def what_if_row(plan: WhatIfPlan, setting: Setting, found: Estimate, options: ReportOptions) -> Row:
     """What a topic would take, in bytes and money; `low` and `high` are equal if it was tried."""
     codec = None if setting.codec is None else CODEC_NAMES[setting.codec]
     topic, stored = plan.topic, plan.stored_size

@@ -36,7 +36,13 @@ from ottla.jobs.report.survey import (
     read_surveys,
     survey_part,
 )
-from ottla.jobs.report.what_if import MEASURED_SCHEMA, Setting, Source, plan_what_if, try_unit
+from ottla.jobs.report.what_if import (
+    MEASURED_SCHEMA,
+    SampledPartition,
+    Setting,
+    plan_what_if,
+    try_unit,
+)
 from ottla.jobs.verify.findings import collect_findings
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.checkpoints import TopicPartition
@@ -128,19 +134,19 @@ def _explain(
 
 def _sources(
     known: Sequence[Surveyed], wholes: Mapping[TopicPartition | None, Survey]
-) -> dict[str, list[Source]]:
-    sources: dict[str, list[Source]] = {}
+) -> dict[str, list[SampledPartition]]:
+    sources: dict[str, list[SampledPartition]] = {}
     for each in known:
         assert each.log.name is not None
         aborted = write_transaction_index(each.facts.aborted)
-        source = Source(wholes[each.log.name].units, aborted, each.last_stable_offset)
+        source = SampledPartition(wholes[each.log.name].units, aborted, each.last_stable_offset)
         sources.setdefault(each.log.name.topic, []).append(source)
     return sources
 
 
 def _what_if(
     runner: Runner,
-    sources: Mapping[str, Sequence[Source]],
+    sources: Mapping[str, Sequence[SampledPartition]],
     selection: Selection,
     options: ReportOptions,
     settings: Sequence[Setting],

@@ -279,7 +279,7 @@ def _without_aborted(part: Slice) -> Slice:
     return replace(part, aborted=b"")
 
 
-class Plan(NamedTuple):
+class WhatIfPlan(NamedTuple):
     """The trials of a topic, and what they stand for."""
 
     topic: str
@@ -297,7 +297,7 @@ class Plan(NamedTuple):
         return estimate(self.draw, known_of(self.units), measured)
 
 
-class Source(NamedTuple):
+class SampledPartition(NamedTuple):
     """The windows of a partition, and what `convert` must know of it before."""
 
     units: Sequence[Unit]
@@ -306,15 +306,15 @@ class Source(NamedTuple):
 
 
 def plan_what_if(
-    topics: Mapping[str, Sequence[Source]],
+    topics: Mapping[str, Sequence[SampledPartition]],
     settings: Sequence[Setting],
     *,
     sample_bytes: int,
     seed: int,
     storage: StorageOptions,
-) -> list[Plan]:
+) -> list[WhatIfPlan]:
     """Draw windows of every topic; trials are numbered through."""
-    plans: list[Plan] = []
+    plans: list[WhatIfPlan] = []
     first = 0
     for topic, sources in topics.items():
         every = [(unit, source) for source in sources for unit in source.units]
@@ -332,5 +332,5 @@ def plan_what_if(
             for number, (unit, source) in enumerate(chosen)
         ]
         first += len(trials)
-        plans.append(Plan(topic, units, draw, trials))
+        plans.append(WhatIfPlan(topic, units, draw, trials))
     return [plan for plan in plans if plan.trials]

@@ -17,7 +17,7 @@ from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.attributes import has_delete_horizon, is_control
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
-from ottla.batch.rebuild import Remains, rebuild
+from ottla.batch.rebuild import RemainingRecords, rebuild
 from ottla.batch.records import Reused, decode_groups
 from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection, choose_logs
@@ -141,7 +141,7 @@ def _write(
     remains = take_batches(batches, remaining)
     horizon = np.where(has_delete_horizon(remains), remains.base_timestamp, NO_TIMESTAMP)
     again = rebuild(
-        Remains(
+        RemainingRecords(
             remains,
             records,
             kept,

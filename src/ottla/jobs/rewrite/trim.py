@@ -10,7 +10,7 @@ import numpy as np
 from ottla.batch.attributes import add_sequence, has_delete_horizon
 from ottla.batch.decode import Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
-from ottla.batch.rebuild import Remains, rebuild, rebuild_empty
+from ottla.batch.rebuild import RemainingRecords, rebuild, rebuild_empty
 from ottla.batch.records import decode_whole
 from ottla.catalog.logs import Bounds
 from ottla.errors import CorruptLogError
@@ -82,7 +82,7 @@ def _cut(
         table = _narrow(one, *span)
         horizon = np.where(has_delete_horizon(one), one.base_timestamp, NO_TIMESTAMP)
         bounds = np.array([0, kept.size], dtype=np.int64)
-        data = rebuild(Remains(table, records, kept, bounds, horizon)).data
+        data = rebuild(RemainingRecords(table, records, kept, bounds, horizon)).data
         yield _anew(data.data, region.path)
     elif is_current:
         yield _anew(rebuild_empty(_narrow(one, *span), 0), region.path)

@@ -69,7 +69,7 @@ _LAST_WINDOW: Final = 2**31 - 1  # comes after all that were read of its part
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class VerifyPart:
     """Bytes of a segment to look at: which log, which of its segments, from where to where.
 
     A partition without segments has one part without a file, so that it is judged too.
@@ -96,24 +96,24 @@ class VerifyOptions:
     storage: StorageOptions = DEFAULT_OPTIONS
 
 
-def plan_verify(partitions: Sequence[Partition], options: VerifyOptions) -> list[Part]:
+def plan_verify(partitions: Sequence[Partition], options: VerifyOptions) -> list[VerifyPart]:
     """Every byte of every segment, in parts of about `split_bytes`."""
     parts = []
     for log, partition in enumerate(partitions):
         if not partition.segments:
-            parts.append(Part(log, 0, None, 0, 0))
+            parts.append(VerifyPart(log, 0, None, 0, 0))
         for number, segment in enumerate(partition.segments):
             cuts = find_batch_starts(segment, options.split_bytes, options.storage)
             starts = [0, *(cut for cut in cuts if 0 < cut < segment.log.size)]
             stops = [*starts[1:], segment.log.size]
             parts += [
-                Part(log, number, segment.log, start, stop)
+                VerifyPart(log, number, segment.log, start, stop)
                 for start, stop in zip(starts, stops, strict=True)
             ]
     return parts
 
 
-def see_part(part: Part, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
+def see_part(part: VerifyPart, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
     """What a part of a segment says by itself, many windows at a time."""
     rows: list[SeenRow] = []
     size = 0
@@ -133,7 +133,7 @@ def _to_arrow(rows: Sequence[SeenRow]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SEEN_SCHEMA)
 
 
-def _see_part(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
+def _see_part(part: VerifyPart, options: VerifyOptions) -> Iterator[SeenRow]:
     """That a file vanished is a finding like others."""
     try:
         yield from _see_file(part, options)
@@ -144,7 +144,7 @@ def _see_part(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
         yield _pack(part, _LAST_WINDOW, part.stop, seen, 0.0)
 
 
-def _see_file(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
+def _see_file(part: VerifyPart, options: VerifyOptions) -> Iterator[SeenRow]:
     decoder = (
         None if options.quick else Decoder(Wanted.CONTROL, max_batch_bytes=options.max_batch_bytes)
     )
@@ -163,7 +163,7 @@ def _see_file(part: Part, options: VerifyOptions) -> Iterator[SeenRow]:
             yield _pack(part, number, part.file.size, see_tail(file, window), 0.0)
 
 
-def _windows(file: File, part: Part, max_batch_bytes: int) -> Iterator[Window]:
+def _windows(file: File, part: VerifyPart, max_batch_bytes: int) -> Iterator[Window]:
     """The windows of a part; where batches do not end with it, those of the rest of the file too.
 
     That is what one who reads the file from its beginning would see.
@@ -180,7 +180,7 @@ def _windows(file: File, part: Part, max_batch_bytes: int) -> Iterator[Window]:
         yield from read_windows(file, start=at, max_batch_bytes=max_batch_bytes)
 
 
-def _pack(part: Part, number: int, reached: int, seen: Seen, seconds: float) -> SeenRow:
+def _pack(part: VerifyPart, number: int, reached: int, seen: Seen, seconds: float) -> SeenRow:
     table = np.stack([*seen.batches, *seen.markers])
     return (
         part.log,

@@ -17,7 +17,7 @@ from typing import Final
 
 from ottla.errors import OptionError, PublishError, Row, Term
 from ottla.format.names import DirectoryState, parse_directory_name
-from ottla.jobs.write.place import End, Placed, find_end, place_parts, stamp_log
+from ottla.jobs.write.place import PartitionEnd, Placed, find_end, place_parts, stamp_log
 from ottla.jobs.write.stage import StagedPart, Writing
 from ottla.log.files.identity import new_topic_id
 from ottla.log.files.ownership import may_be_owned
@@ -206,7 +206,7 @@ def _place_topic(
     ]
 
 
-def _topic_id(job: Job, options: WriteOptions, topic: str, ends: dict[int, End]) -> str:
+def _topic_id(job: Job, options: WriteOptions, topic: str, ends: dict[int, PartitionEnd]) -> str:
     """The id that the topic has, else the one that was asked for, else a new one."""
     asked = options.topic_ids.get(topic)
     there = next((end.topic_id for end in ends.values() if end.topic_id is not None), None)

@@ -57,7 +57,7 @@ from ottla.storage.files import (
 _TABLE_ROWS: Final = 1 << 14
 
 
-class End(NamedTuple):
+class PartitionEnd(NamedTuple):
     """Where a partition ends and what is known there; `bases` are those of its segments.
 
     `has_checkpoint` if there is a checkpoint that has all its epochs.
@@ -73,7 +73,7 @@ class End(NamedTuple):
     topic_id: str | None
 
 
-def find_end(job: Job, topic: str, partition: int) -> End:
+def find_end(job: Job, topic: str, partition: int) -> PartitionEnd:
     """The end of a partition of OUT, or of one that is new.
 
     A broker deletes what ends before the log start, so that nothing is written below it.
@@ -84,7 +84,9 @@ def find_end(job: Job, topic: str, partition: int) -> End:
     found = find_partitions([path], job.storage) if exists(path, job.storage) else []
     if not found or not found[0].segments:
         epochs, topic_id = _read_identity(found[0], job) if found else ((), None)
-        return End(directory, start, (), frozenset(), epochs, bool(epochs), empty_state(), topic_id)
+        return PartitionEnd(
+            directory, start, (), frozenset(), epochs, bool(epochs), empty_state(), topic_id
+        )
     segments = found[0].segments
     _check_tail(segments[-1], job)
     known = read_transactions(found[0], from_offset=INT64_MAX, storage=job.storage)
@@ -93,7 +95,7 @@ def find_end(job: Job, topic: str, partition: int) -> End:
     epochs, topic_id = _read_identity(found[0], job)
     said = _walked_epochs(segments[-1:] if epochs else segments, job)
     lineage = join_lineage(epochs, said)
-    return End(
+    return PartitionEnd(
         directory,
         max(known.transactions.end_offset, segments[-1].base_offset, start),
         tuple(segment.base_offset for segment in segments),
@@ -155,7 +157,7 @@ class Stamp(NamedTuple):
 
 
 def place_parts(
-    job: Job, options: WriteOptions, end: End, parts: Sequence[StagedPart], topic_id: str
+    job: Job, options: WriteOptions, end: PartitionEnd, parts: Sequence[StagedPart], topic_id: str
 ) -> Placed:
     """Give parts, in the order of their tasks, the offsets from the end of the partition on."""
     epoch = _leader_epoch(options, end)
@@ -177,7 +179,7 @@ def place_parts(
     return Placed(files, stamps, _account(shifts, files, next_offset))
 
 
-def _shifts(end: End, parts: Sequence[StagedPart]) -> list[tuple[StagedPart, int]]:
+def _shifts(end: PartitionEnd, parts: Sequence[StagedPart]) -> list[tuple[StagedPart, int]]:
     """One part after another, from the end on."""
     shifts, next_offset = [], end.offset
     for part in parts:
@@ -188,7 +190,7 @@ def _shifts(end: End, parts: Sequence[StagedPart]) -> list[tuple[StagedPart, int
     return shifts
 
 
-def _kept(end: End, parts: Sequence[StagedPart]) -> list[tuple[StagedPart, int]]:
+def _kept(end: PartitionEnd, parts: Sequence[StagedPart]) -> list[tuple[StagedPart, int]]:
     """Parts where they said that they are; none may reach into another or into what is there."""
     next_offset = end.offset
     ordered = sorted(parts, key=lambda part: part.first_offset)
@@ -204,7 +206,7 @@ def _kept(end: End, parts: Sequence[StagedPart]) -> list[tuple[StagedPart, int]]
     return [(part, 0) for part in ordered]
 
 
-def _leader_epoch(options: WriteOptions, end: End) -> int | None:
+def _leader_epoch(options: WriteOptions, end: PartitionEnd) -> int | None:
     """The epoch that batches get: the one asked for, else the log's last; magic 0, 1 have none."""
     if options.magic < CURRENT_MAGIC:
         return None
@@ -219,7 +221,9 @@ def _leader_epoch(options: WriteOptions, end: End) -> int | None:
     return options.leader_epoch
 
 
-def _stage_beside(job: Job, end: End, bases: list[int], next_offset: int) -> list[StagedFile]:
+def _stage_beside(
+    job: Job, end: PartitionEnd, bases: list[int], next_offset: int
+) -> list[StagedFile]:
     """Producers at every base but the log's first and at the end: rows come from none of them.
 
     A partition that has nothing gets a segment with nothing in it.
@@ -241,7 +245,7 @@ def _stage_beside(job: Job, end: End, bases: list[int], next_offset: int) -> lis
 
 
 def _stage_identity(
-    job: Job, end: End, first: int | None, epoch: int | None, topic_id: str
+    job: Job, end: PartitionEnd, first: int | None, epoch: int | None, topic_id: str
 ) -> list[StagedFile]:
     epochs = list(end.epochs)
     if first is not None and epoch is not None and (not epochs or epochs[-1].epoch < epoch):

@@ -88,7 +88,7 @@ def _collect(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 @dataclass(slots=True)
-class _Partition:
+class _StagedPartition:
     """The log of a partition as far as this task has written it."""
 
     log: LogWriter
@@ -107,7 +107,7 @@ class _TaskWriter:
         self.new_batch = writing.options.new_batch
         self.partitioner = Partitioner(seed, writing.options.batch_bytes)
         self.topics: list[str] = []
-        self.partitions: dict[tuple[str, int], _Partition] = {}
+        self.partitions: dict[tuple[str, int], _StagedPartition] = {}
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Write rows to the partitions that they name, or that are chosen for them."""
@@ -195,7 +195,7 @@ class _TaskWriter:
         if part is None:
             first = int(records.offset[0]) if options.keep_offsets else 0
             log = LogWriter(self.job, f"{name[0]}-{name[1]}", first, options.config)
-            part = self.partitions[name] = _Partition(log, first, first)
+            part = self.partitions[name] = _StagedPartition(log, first, first)
         if options.keep_offsets:
             _check_rising(records.offset, part, name)
         else:
@@ -237,7 +237,7 @@ def _timestamps(rows: pa.RecordBatch, now: int) -> pa.Array:
     return pa.array(microseconds.to_numpy() // _MICROSECONDS)
 
 
-def _check_rising(offsets: Int64s, part: _Partition, name: tuple[str, int]) -> None:
+def _check_rising(offsets: Int64s, part: _StagedPartition, name: tuple[str, int]) -> None:
     if offsets[0] < max(0, part.next_offset) or (np.diff(offsets) <= 0).any():
         raise OptionError(
             Term.KEEP_OFFSETS,

@@ -28,32 +28,32 @@ from ottla.kernels.tables import Batches, Payloads
 
 # What is wrong with a batch, all that applies, in the order in which a broker looks:
 # UnifiedLog.analyzeAndValidateRecords,
-FOREIGN = 1 << 0  # another leader epoch
-BASED = 1 << 1  # not from offset 0 on
-LARGE = 1 << 2
-CORRUPT = 1 << 3
-SET_FLAWS = FOREIGN | BASED | LARGE | CORRUPT
+OTHER_LEADER_EPOCH = 1 << 0
+BASE_OFFSET_NOT_ZERO = 1 << 1
+OVER_MAX_MESSAGE_BYTES = 1 << 2
+CRC_DIFFERS = 1 << 3
+SET_FLAWS = OTHER_LEADER_EPOCH | BASE_OFFSET_NOT_ZERO | OVER_MAX_MESSAGE_BYTES | CRC_DIFFERS
 # LogValidator.validateBatch,
-MISCOUNTED = 1 << 4
-CLIENTS_CONTROL = 1 << 5
-WITHOUT_SEQUENCE = 1 << 6
-STATEFUL = 1 << 7  # a producer, in a format that knows none
+COUNT_DIFFERS = 1 << 4  # from the offsets
+CONTROL_FROM_CLIENT = 1 << 5
+PRODUCER_WITHOUT_SEQUENCE = 1 << 6
+PRODUCER_IN_OLD_FORMAT = 1 << 7  # which knows none
 # and MemoryRecordsBuilder.validateProducerState, if the bytes can not stay.
-UNBUILDABLE_CONTROL = 1 << 8
-NOBODYS = 1 << 9  # a transaction without producer
-WITHOUT_STATE = 1 << 10  # a producer without epoch or sequence
+CONTROL_NOT_ENCODABLE = 1 << 8
+TRANSACTION_WITHOUT_PRODUCER = 1 << 9
+PRODUCER_WITHOUT_STATE = 1 << 10  # epoch or sequence
 # An append that is one batch is too large for a segment; others are measured when they are stored.
-OVERSIZED = 1 << 11
+OVER_SEGMENT_BYTES = 1 << 11
 
 # What is wrong with a record, the first that applies; 0 is nothing.
 OTHER_MAGIC = 1
-NO_KEY = 2
-FAR_FROM_NOW = 3
-CLAIMED_TIME = 4
+KEY_MISSING = 2
+TIMESTAMP_FAR_FROM_NOW = 3
+APPEND_TIME_FROM_CLIENT = 4
 
 
 class Limits(NamedTuple):
-    """The settings of a topic that batches are judged by; a `codec` of -1 is the producer's."""
+    """The settings of a topic that batches are validated by; a `codec` of -1 is the producer's."""
 
     magic: int
     codec: int
@@ -63,7 +63,7 @@ class Limits(NamedTuple):
 
 
 class RecordLimits(NamedTuple):
-    """What records are judged by: the topic's settings, and how far from `now` they may be.
+    """What records are validated by: the topic's settings, and how far from `now` they may be.
 
     `before` and `after` are Java's longs.
     """
@@ -75,7 +75,7 @@ class RecordLimits(NamedTuple):
     after: int
 
 
-class Headers(NamedTuple):
+class HeaderVerdicts(NamedTuple):
     """What headers say about batches: the bits of what is wrong, and what becomes of the bytes.
 
     `in_place` is whether they stay, `compressed` whether the batch or the topic has a codec.
@@ -103,24 +103,24 @@ def find_flaws(batches: Batches, row: int, origin: int, limits: Limits) -> int:
     has_producer = batches.producer_id[row] > NO_PRODUCER_ID
     found = 0
     if origin == RAFT_LEADER and batches.partition_leader_epoch[row] != limits.leader_epoch:
-        found |= FOREIGN
+        found |= OTHER_LEADER_EPOCH
     # Replicas must be able to take whatever the leader has.
     if origin != REPLICATION and batches.size[row] > limits.max_message_bytes:
-        found |= LARGE
+        found |= OVER_MAX_MESSAGE_BYTES
     if batches.crc[row] != batches.computed_crc[row]:
-        found |= CORRUPT
+        found |= CRC_DIFFERS
     if origin == CLIENT:
         delta = wrapping_subtract(batches.last_offset[row], batches.base_offset[row])
         if modern and batches.base_offset[row] != 0:
-            found |= BASED
+            found |= BASE_OFFSET_NOT_ZERO
         if modern and (delta < 0 or delta != batches.count[row] - 1):
-            found |= MISCOUNTED
+            found |= COUNT_DIFFERS
         if attributes & CONTROL:
-            found |= CLIENTS_CONTROL
+            found |= CONTROL_FROM_CLIENT
         if has_producer and batches.base_sequence[row] < 0:
-            found |= WITHOUT_SEQUENCE
+            found |= PRODUCER_WITHOUT_SEQUENCE
     if limits.magic < 2 and (attributes & TRANSACTIONAL or has_producer):
-        found |= STATEFUL
+        found |= PRODUCER_IN_OLD_FORMAT
     return found
 
 
@@ -131,16 +131,18 @@ def find_encoding_flaws(batches: Batches, row: int) -> int:
     has_state = batches.producer_epoch[row] != NO_PRODUCER_EPOCH and batches.base_sequence[row] >= 0
     found = 0
     if attributes & CONTROL:
-        found |= UNBUILDABLE_CONTROL
+        found |= CONTROL_NOT_ENCODABLE
     if attributes & TRANSACTIONAL and batches.producer_id[row] == NO_PRODUCER_ID:
-        found |= NOBODYS
+        found |= TRANSACTION_WITHOUT_PRODUCER
     if batches.producer_id[row] != NO_PRODUCER_ID and not has_state:
-        found |= WITHOUT_STATE
+        found |= PRODUCER_WITHOUT_STATE
     return found
 
 
 @kernel
-def judge_headers(batches: Batches, origin: int, limits: Limits, headers: Headers) -> None:
+def validate_headers(
+    batches: Batches, origin: int, limits: Limits, headers: HeaderVerdicts
+) -> None:
     """Fill `headers`."""
     for row in range(batches.position.size):
         magic = batches.magic[row]
@@ -152,7 +154,7 @@ def judge_headers(batches: Batches, origin: int, limits: Limits, headers: Header
         if not in_place:
             flaws |= find_encoding_flaws(batches, row)
         elif batches.size[row] > limits.segment_bytes:
-            flaws |= OVERSIZED
+            flaws |= OVER_SEGMENT_BYTES
         headers.flaws[row] = flaws
         headers.in_place[row] = in_place
         headers.compressed[row] = source != 0 or target != 0
@@ -175,10 +177,10 @@ def mark_other_magic(arena: Bytes, batches: Batches, payloads: Payloads, verdict
 # What becomes of a batch of magic 2 that is an append of its own.
 SUSPECT = 0  # something is wrong with it, or special
 KEPT = 1  # its bytes stay
-MADE = 2  # it is encoded anew
+REENCODED = 2  # it is encoded anew
 
 
-class Seen(NamedTuple):
+class RecordVerdicts(NamedTuple):
     """What was seen of the records of each batch.
 
     `newest` is the largest timestamp, at least -1; `refused` how many records have a verdict.
@@ -201,7 +203,7 @@ def are_sequential(offsets: Int64s, first: int, stop: int) -> bool:
 
 
 @inlined
-def judge_record(
+def validate_record(
     at: int,
     timestamp: int,
     key_valid: Bytes,
@@ -211,26 +213,26 @@ def judge_record(
     """LogValidator.validateRecord, but for messages of another magic."""
     needs_keys, is_create_topic, now, before, after = limits
     if needs_keys and not key_valid[at >> 3] >> (at & 7) & 1:
-        return NO_KEY
+        return KEY_MISSING
     if is_create_topic and timestamp != NO_TIMESTAMP:
         if wrapping_subtract(now, timestamp) > before or wrapping_subtract(timestamp, now) > after:
-            return FAR_FROM_NOW
+            return TIMESTAMP_FAR_FROM_NOW
     elif claims_time:
-        return CLAIMED_TIME
+        return APPEND_TIME_FROM_CLIENT
     return 0
 
 
 @kernel
-def judge_records(
+def validate_records(
     batches: Batches,
-    headers: Headers,
+    headers: HeaderVerdicts,
     rows: Int64s,
     offsets: Int64s,
     timestamps: Int64s,
     key_valid: Bytes,
     limits: RecordLimits,
     verdicts: Bytes,
-    seen: Seen,
+    seen: RecordVerdicts,
 ) -> None:
     """Fill `verdicts`, where another magic may be noted already, and `seen`.
 
@@ -255,7 +257,9 @@ def judge_records(
         if needs_keys or not timely or magic < 2:
             for at in range(first, stop):
                 if verdicts[at] == 0:
-                    verdicts[at] = judge_record(at, timestamps[at], key_valid, claims_time, limits)
+                    verdicts[at] = validate_record(
+                        at, timestamps[at], key_valid, claims_time, limits
+                    )
                 seen.refused[row] += verdicts[at] != 0
         seen.newest[row] = newest
         stays_compressed = headers.in_place[row] and headers.compressed[row]
@@ -265,12 +269,12 @@ def judge_records(
         if not sound or not seen.sequential[row]:
             seen.fate[row] = SUSPECT
         else:
-            seen.fate[row] = KEPT if headers.in_place[row] else MADE
+            seen.fate[row] = KEPT if headers.in_place[row] else REENCODED
         first = stop
 
 
 @kernel
-def judge_appends(
+def validate_appends(
     batches: Batches,
     origin: int,
     limits: Limits,
@@ -280,12 +284,12 @@ def judge_appends(
     key_valid: Bytes,
     record_limits: RecordLimits,
     verdicts: Bytes,
-    headers: Headers,
-    seen: Seen,
+    headers: HeaderVerdicts,
+    seen: RecordVerdicts,
 ) -> None:
     """Headers and records in one call: each costs as much as the work for a window."""
-    judge_headers(batches, origin, limits, headers)
-    judge_records(
+    validate_headers(batches, origin, limits, headers)
+    validate_records(
         batches, headers, rows, offsets, timestamps, key_valid, record_limits, verdicts, seen
     )
 

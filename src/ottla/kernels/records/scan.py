@@ -45,7 +45,7 @@ _SMALL = 4096
 
 @inlined
 def frame_at(data: Bytes, at: int, left: int) -> tuple[int, int]:
-    """The size of the batch at `at` and a status, judged as ByteBufferLogInputStream does.
+    """The size of the batch at `at` and a status, as ByteBufferLogInputStream sees them.
 
     Kafka checks the size before it knows whether the magic is there, and says "end" to whatever
     is cut off; END with a size of 0 means that not even the size can be known.

@@ -1,4 +1,4 @@
-"""Judge batches by their headers alone, in Kafka's order of checks, and point at their records."""
+"""Validate batches by their headers alone, in Kafka's order, and point at their records."""
 
 from ottla.format.arrays import Bytes
 from ottla.format.attributes import CODEC_MASK, Codec
@@ -21,7 +21,7 @@ _ZSTD = int(Codec.ZSTD)
 
 
 @inlined
-def judge_header(batches: Batches, row: int, check_crcs: bool, most: int) -> int:
+def validate_header(batches: Batches, row: int, check_crcs: bool, most: int) -> int:
     """What is wrong with a batch before its records are looked at; `most` bytes are accepted."""
     if batches.magic[row] == 2 and batches.size[row] < BATCH_OVERHEAD:
         return HEADER_INCOMPLETE
@@ -38,7 +38,7 @@ def judge_header(batches: Batches, row: int, check_crcs: bool, most: int) -> int
 
 
 @kernel
-def judge(
+def validate_batches(
     data: Bytes, origin: int, batches: Batches, payloads: Payloads, check_crcs: bool, most: int
 ) -> tuple[int, int]:
     """Fill status, payload and codec of every batch; count the compressed and the broken ones.
@@ -50,7 +50,7 @@ def judge(
     for row in range(batches.position.size):
         at = batches.position[row] - origin
         end = at + batches.size[row]
-        status = judge_header(batches, row, check_crcs, most)
+        status = validate_header(batches, row, check_crcs, most)
         codec = batches.attributes[row] & CODEC_MASK
         payloads.stop[row] = end
         if batches.magic[row] == 2:

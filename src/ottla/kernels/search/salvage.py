@@ -250,7 +250,7 @@ def find_batches(
             state[NEEDED] = size
             return row, MORE
         if likely and crc_matches(data, at, size):
-            kind = _judge_place(data, at, size, held, origin, end, max_batch_bytes, state)
+            kind = _place_batch(data, at, size, held, origin, end, max_batch_bytes, state)
             if kind < 0:
                 state[NEEDED] = -kind - at
                 return row, MORE
@@ -274,7 +274,7 @@ def find_batches(
 
 
 @inlined
-def _judge_place(
+def _place_batch(
     data: Bytes,
     at: int,
     size: int,

@@ -7,18 +7,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.batch.attributes import timestamp_types
-from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Broken, Chunk, Decoder, describe
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Chunk, Decoder
+from ottla.batch.parts import read_headers
 from ottla.errors import Rule, Stage, Violation
 from ottla.format.attributes import TimestampType
-from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.producers.state import Markers
-from ottla.kernels.records.validate import judge
 from ottla.kernels.tables import (
     Batches,
     Int64s,
     Wanted,
     allocate_batches,
-    allocate_payloads,
     concat_batches,
     take_batches,
 )
@@ -132,7 +130,7 @@ def see_window(window: Window, decoder: Decoder | None) -> Seen:
     """What a window says by itself; without a decoder, what its headers and CRCs say."""
     chunks: list[Chunk] = []
     if decoder is None:
-        broken = _judge_headers(window)
+        broken = read_headers(window.region, window.batches, check_crcs=True).broken
         records = int(window.batches.count[window.batches.count > 0].sum())
     else:
         chunks = [*decoder.decode(window.region, window.batches)]
@@ -153,15 +151,6 @@ def see_window(window: Window, decoder: Decoder | None) -> Seen:
     if window.violation is not None:
         violations.append(window.violation)
     return Seen(violations, batches, markers, records)
-
-
-def _judge_headers(window: Window) -> list[Broken]:
-    batches = window.batches
-    payloads = allocate_payloads(batches.position.size)
-    # Whether records would be too many to hold is for those who open them.
-    judge(window.region.data, window.region.position, batches, payloads, True, INT32_MAX)
-    rows = np.flatnonzero(payloads.status).tolist()
-    return [describe(window.region, batches, payloads, row, None) for row in rows]
 
 
 def see_tail(file: File, window: Window | None) -> Seen:

@@ -36,7 +36,7 @@ _TABLE_ROWS: Final = 1 << 14
 _RULES: Final = {str(rule): rule for rule in Rule}
 
 
-class Found(NamedTuple):
+class FoundBatches(NamedTuple):
     """The batches of a segment whose CRC matches, in order of position.
 
     `broken` are those that are no part of the log, whatever their offsets: by row.
@@ -67,7 +67,7 @@ def plan_salvage(
     return plan_from(partition, found)
 
 
-def plan_from(partition: Partition, found: list[Found]) -> list[SegmentPlan]:
+def plan_from(partition: Partition, found: list[FoundBatches]) -> list[SegmentPlan]:
     """Decide for every byte from the intact batches of each segment."""
     masks = choose_chain(found)
     edges = _kept_edges(found, masks)
@@ -79,7 +79,7 @@ def plan_from(partition: Partition, found: list[Found]) -> list[SegmentPlan]:
     ]
 
 
-def find_intact(file: File, base_offset: int, max_batch_bytes: int) -> Found:
+def find_intact(file: File, base_offset: int, max_batch_bytes: int) -> FoundBatches:
     """Every batch of a file whose CRC matches; records are decoded to see that they hold."""
     tables: list[Batches] = []
     broken: dict[int, Violation] = {}
@@ -100,7 +100,7 @@ def find_intact(file: File, base_offset: int, max_batch_bytes: int) -> Found:
             broken.setdefault(rows + row, _misplaced(file.path, batches, row, detail))
         rows += batches.position.size
         tables.append(batches)
-    return Found(concat_batches(tables), broken)
+    return FoundBatches(concat_batches(tables), broken)
 
 
 def _search(file: File, max_batch_bytes: int) -> Iterator[tuple[Region, Batches, Int64s]]:
@@ -135,14 +135,14 @@ def _search(file: File, max_batch_bytes: int) -> Iterator[tuple[Region, Batches,
                 yield buffer.region(), take_batches(table, slice(0, rows)), kinds[:rows]
 
 
-def write_found(found: Found) -> bytes:
+def write_found(found: FoundBatches) -> bytes:
     """What was found in a segment, as a file for the task that plans."""
     broken = [[row, asdict(violation)] for row, violation in found.broken.items()]
     columns = np.stack(found.batches).astype("<i8")
     return json.dumps(broken).encode() + b"\n" + columns.tobytes()
 
 
-def read_found(data: bytes, segment: Segment, path: str) -> Found:
+def read_found(data: bytes, segment: Segment, path: str) -> FoundBatches:
     """What `write_found` wrote of a segment; the file is believed no further than it fits that."""
     text, _, table = data.partition(b"\n")
     try:
@@ -160,7 +160,7 @@ def read_found(data: bytes, segment: Segment, path: str) -> Found:
     rows = range(position.size)
     if not fits.all() or (np.diff(position) < 0).any() or not all(row in rows for row in broken):
         raise _unfit(path, segment)
-    return Found(batches, broken)
+    return FoundBatches(batches, broken)
 
 
 def _unfit(path: str, segment: Segment) -> PublishError:
@@ -169,7 +169,7 @@ def _unfit(path: str, segment: Segment) -> PublishError:
     )
 
 
-def choose_chain(found: list[Found]) -> list[npt.NDArray[np.bool_]]:
+def choose_chain(found: list[FoundBatches]) -> list[npt.NDArray[np.bool_]]:
     """Of each segment, the rows of the chain of rising offsets that has the most bytes."""
     batches = concat_batches([its.batches for its in found])
     usable = np.ones(batches.position.size, dtype=np.bool_)
@@ -221,7 +221,7 @@ def _contradicted(batches: Batches) -> npt.NDArray[np.intp]:
 
 
 def _kept_edges(
-    found: list[Found], masks: list[npt.NDArray[np.bool_]]
+    found: list[FoundBatches], masks: list[npt.NDArray[np.bool_]]
 ) -> list[tuple[int | None, int | None]]:
     """For each segment, the last offset kept before it and the first kept after it."""
     firsts = [first_offsets(its.batches)[mask] for its, mask in zip(found, masks, strict=True)]
@@ -239,7 +239,7 @@ def _kept_edges(
 
 def _account(
     segment: Segment,
-    found: Found,
+    found: FoundBatches,
     mask: npt.NDArray[np.bool_],
     edges: tuple[int | None, int | None],
 ) -> Iterator[Violation]:

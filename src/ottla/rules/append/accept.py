@@ -1,7 +1,7 @@
 """What a broker does with an append: check, then store the bytes or encode them anew.
 
 Mirrors LogValidator.validateMessagesAndAssignOffsets and the part of UnifiedLog.append around it.
-Producers are judged afterwards, with the offsets given here (`ottla.rules.producers.producer`).
+Producers are checked afterwards, with the offsets given here (`ottla.rules.producers.producer`).
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.attributes import Codec
 from ottla.format.sentinels import NO_OFFSET, NO_TIMESTAMP
-from ottla.kernels.records.append import Headers, assign_offsets
+from ottla.kernels.records.append import HeaderVerdicts, assign_offsets
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, take_batches
 from ottla.region import Bytes, Region
 from ottla.rules.append.checks import (
@@ -23,13 +23,13 @@ from ottla.rules.append.checks import (
     check_encodable,
     check_set,
     check_sizes,
-    judge_headers,
     source_codec_of,
+    validate_headers,
     violation,
 )
 from ottla.rules.append.records import (
     EVERYTHING,
-    Decoders,
+    AppendDecoders,
     validate,
     wanted_in_place,
 )
@@ -70,7 +70,7 @@ class Refused(NamedTuple):
     @property
     def rule(self) -> Rule:
         """What the producer is told: one bad timestamp outweighs everything else."""
-        rules = [each.rule for each in self.violations]
+        rules = [violation.rule for violation in self.violations]
         timed = [rule for rule in rules if rule in _TIMESTAMP_RULES]
         return (timed or rules)[0]
 
@@ -83,22 +83,22 @@ def append(
     now: int,
     origin: Origin,
     policy: AppendPolicy,
-    decoders: Decoders | None = None,
+    decoders: AppendDecoders | None = None,
 ) -> Accepted | Refused:
-    """Judge the batches of one append; `next_offset` is the end of the log.
+    """Validate the batches of one append; `next_offset` is the end of the log.
 
     Whoever appends often gives the same `decoders` every time.
     """
     if not batches.position.size:
         nothing = np.zeros(0, dtype=np.uint8)
         return Accepted(nothing, batches, next_offset, next_offset - 1, -1, -1, -1, False)
-    headers = judge_headers(batches, origin, policy)
+    headers = validate_headers(batches, origin, policy)
     for found in check_set(region, batches, headers.flaws, origin, next_offset, policy):
         return Refused((found,))
     if origin not in ASSIGNS_OFFSETS:
         stored = _take_as_is(region, batches)
     else:
-        decoders = Decoders() if decoders is None else decoders
+        decoders = AppendDecoders() if decoders is None else decoders
         outcome = _assign(region, batches, headers, next_offset, now, policy, decoders)
         if isinstance(outcome, Refused):
             return outcome
@@ -132,11 +132,11 @@ def _take_as_is(region: Region, batches: Batches) -> Accepted:
 def _assign(
     region: Region,
     batches: Batches,
-    headers: Headers,
+    headers: HeaderVerdicts,
     next_offset: int,
     now: int,
     policy: AppendPolicy,
-    decoders: Decoders,
+    decoders: AppendDecoders,
 ) -> Accepted | Refused:
     """The table of LogValidator: in place where the bytes may stay, else encoded anew."""
     source = source_codec_of(batches)
@@ -177,7 +177,7 @@ def _stamp(
     data, moved = copy(region, batches)
     stamp_times(data, moved, newest, now, policy)
     assign_offsets(data, moved, rows, next_offset, policy.leader_epoch)
-    largest, its_offset = time_index_entries(moved, newest, compressed, now, policy)
+    largest, offset_of_largest = time_index_entries(moved, newest, compressed, now, policy)
     best = int(np.argmax(largest))
     return Accepted(
         data[: int(moved.size.sum())],
@@ -185,7 +185,7 @@ def _stamp(
         next_offset,
         int(moved.last_offset[-1]),
         int(largest[best]),
-        int(its_offset[best]),
+        int(offset_of_largest[best]),
         now if is_append_time(policy) else NO_TIMESTAMP,
         was_encoded=False,
     )
@@ -213,14 +213,14 @@ def _encode(
         return Refused((violation(region, batches, 0, given.rule, given.detail, given.found),))
     for found in check_sizes(region, encoded.batches, policy):
         return Refused((found,))
-    max_timestamp, its_offset = _encoded_max(moved, next_offset, now, target, policy)
+    max_timestamp, offset_of_largest = _encoded_max(moved, next_offset, now, target, policy)
     return Accepted(
         encoded.data,
         encoded.batches,
         next_offset,
         next_offset + count - 1,
         max_timestamp,
-        its_offset,
+        offset_of_largest,
         now if is_append_time(policy) else NO_TIMESTAMP,
         was_encoded=True,
     )

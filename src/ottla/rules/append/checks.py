@@ -1,7 +1,7 @@
 """What a broker checks of an append, before it changes anything.
 
 Mirrors ProduceRequest, UnifiedLog.analyzeAndValidateRecords and LogValidator.validateBatch. What is
-wrong is found for all batches at once (`judge_headers`), and named for one of them (`check_*`);
+wrong is found for all batches at once (`validate_headers`), and named for one of them (`check_*`);
 `ottla.rules.append.accept` says in which order.
 """
 
@@ -23,7 +23,7 @@ from ottla.format.sentinels import (
     NO_PRODUCER_ID,
 )
 from ottla.kernels.records import append as kernels
-from ottla.kernels.records.append import Headers, Limits
+from ottla.kernels.records.append import HeaderVerdicts, Limits
 from ottla.kernels.tables import Batches, Int64s
 from ottla.region import Region
 from ottla.rules.producers.producer import Origin
@@ -100,22 +100,22 @@ def check_request(
         yield violation(region, batches, 0, Rule.APPEND_CODEC, detail, version, expected)
 
 
-def judge_headers(batches: Batches, origin: Origin, policy: AppendPolicy) -> Headers:
+def validate_headers(batches: Batches, origin: Origin, policy: AppendPolicy) -> HeaderVerdicts:
     """What is wrong with batches by their headers, and what becomes of their bytes."""
     headers = allocate_headers(batches.position.size)
     # Numba takes ten times as long to recognise an enum as to do the work.
-    kernels.judge_headers(batches, int(origin), limits_of(policy), headers)
+    kernels.validate_headers(batches, int(origin), limits_of(policy), headers)
     return headers
 
 
-def allocate_headers(count: int) -> Headers:
+def allocate_headers(count: int) -> HeaderVerdicts:
     """Room for what headers say."""
     flags = np.empty((2, count), dtype=np.bool_)
-    return Headers(np.empty(count, dtype=np.int64), flags[0], flags[1])
+    return HeaderVerdicts(np.empty(count, dtype=np.int64), flags[0], flags[1])
 
 
 def limits_of(policy: AppendPolicy) -> Limits:
-    """The settings that headers are judged by."""
+    """The settings that headers are validated by."""
     codec = -1 if policy.compression_type is None else int(policy.compression_type)
     return Limits(
         policy.magic, codec, policy.leader_epoch, policy.max_message_bytes, policy.segment_bytes
@@ -133,17 +133,17 @@ def check_set(
     """Every batch in order, as analyzeAndValidateRecords looks at them."""
     for row in np.flatnonzero(flaws & kernels.SET_FLAWS).tolist()[:1]:
         found = int(flaws[row])
-        if found & kernels.FOREIGN:
+        if found & kernels.OTHER_LEADER_EPOCH:
             epoch = batches.partition_leader_epoch[row]
             detail = "the leader epoch is not the one of the log"
             yield violation(
                 region, batches, row, Rule.APPEND_LEADER_EPOCH, detail, epoch, policy.leader_epoch
             )
-        elif found & kernels.BASED:
+        elif found & kernels.BASE_OFFSET_NOT_ZERO:
             detail = "a client's batch begins at offset 0"
             base = batches.base_offset[row]
             yield violation(region, batches, row, Rule.APPEND_BASE_OFFSET, detail, base, 0)
-        elif found & kernels.LARGE:
+        elif found & kernels.OVER_MAX_MESSAGE_BYTES:
             limit = f"at most {policy.max_message_bytes}"
             detail = "larger than max.message.bytes"
             yield violation(
@@ -213,18 +213,18 @@ def check_batch(
     if found != first:
         detail = "the magic differs from the first batch's"
         yield violation(region, batches, row, Rule.APPEND_MAGIC, detail, found, first)
-    if flaws[row] & kernels.MISCOUNTED:
+    if flaws[row] & kernels.COUNT_DIFFERS:
         detail, count = "count and offsets disagree", int(batches.count[row])
         covered = int(batches.last_offset[row]) - int(batches.base_offset[row]) + 1
         expected = f"{covered} offsets"
         yield violation(region, batches, row, Rule.APPEND_RECORD_COUNT, detail, count, expected)
-    if flaws[row] & kernels.CLIENTS_CONTROL:
+    if flaws[row] & kernels.CONTROL_FROM_CLIENT:
         detail = "clients do not write control batches"
         yield violation(region, batches, row, Rule.APPEND_CONTROL, detail)
-    if flaws[row] & kernels.WITHOUT_SEQUENCE:
+    if flaws[row] & kernels.PRODUCER_WITHOUT_SEQUENCE:
         detail, sequence = "a producer id without a sequence", int(batches.base_sequence[row])
         yield violation(region, batches, row, Rule.APPEND_SEQUENCE, detail, sequence)
-    if flaws[row] & kernels.STATEFUL:
+    if flaws[row] & kernels.PRODUCER_IN_OLD_FORMAT:
         detail = f"magic {to_magic} has no producer state"
         kind = "transactional" if is_transactional(batches)[row] else "idempotent"
         yield violation(region, batches, row, Rule.APPEND_FORMAT, detail, kind)
@@ -236,17 +236,17 @@ def check_encodable(
     """What Kafka's own builder throws at (MemoryRecordsBuilder)."""
     if target == Codec.ZSTD and policy.magic < CURRENT_MAGIC:
         yield violation(region, batches, 0, Rule.APPEND_CODEC, "zstd needs magic 2")
-    if flaws[0] & kernels.UNBUILDABLE_CONTROL:
+    if flaws[0] & kernels.CONTROL_NOT_ENCODABLE:
         # LogValidator does not hand the control flag on.
         detail = "a control batch can not be encoded anew"
         yield violation(region, batches, 0, Rule.APPEND_CONTROL, detail)
     if policy.magic < CURRENT_MAGIC and batches.producer_id[0] != NO_PRODUCER_ID:
         detail, producer_id = f"magic {policy.magic} has no producers", int(batches.producer_id[0])
         yield violation(region, batches, 0, Rule.APPEND_FORMAT, detail, producer_id)
-    if flaws[0] & kernels.NOBODYS:
+    if flaws[0] & kernels.TRANSACTION_WITHOUT_PRODUCER:
         detail = "a transactional batch without a producer id can not be encoded anew"
         yield violation(region, batches, 0, Rule.APPEND_SEQUENCE, detail)
-    if flaws[0] & kernels.WITHOUT_STATE:
+    if flaws[0] & kernels.PRODUCER_WITHOUT_STATE:
         detail = "a producer id without epoch or sequence can not be encoded anew"
         sequence = int(batches.base_sequence[0])
         yield violation(region, batches, 0, Rule.APPEND_SEQUENCE, detail, sequence)

@@ -2,7 +2,7 @@
 
 Batches in which nothing is wrong are decoded, stored and given their offsets together. All others,
 and windows with messages of magic 0 or 1 among them, go through `append` of `accept.py` one by one,
-which alone knows the order of checks and what they say. Producers are judged here too, because an
+which alone knows the order of checks and what they say. Producers are checked here too, because an
 append that they refuse takes no offsets.
 """
 
@@ -20,12 +20,18 @@ from ottla.batch.records import Decoded, decode_groups, take_records
 from ottla.errors import CorruptLogError
 from ottla.format.arrays import Bools
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
-from ottla.kernels.records.append import KEPT, MADE, Headers, Seen, assign_offsets
+from ottla.kernels.records.append import (
+    KEPT,
+    REENCODED,
+    HeaderVerdicts,
+    RecordVerdicts,
+    assign_offsets,
+)
 from ottla.kernels.tables import Batches, Int64s, take_batches
 from ottla.region import PADDING, Bytes, Region, padded
 from ottla.rules.append.accept import Accepted, Refused, append
 from ottla.rules.append.checks import ASSIGNS_OFFSETS, AppendPolicy
-from ottla.rules.append.records import EVERYTHING, Decoders, judge_appends, wanted_in_place
+from ottla.rules.append.records import EVERYTHING, AppendDecoders, validate_appends, wanted_in_place
 from ottla.rules.append.stored import (
     encode_anew,
     is_append_time,
@@ -52,8 +58,8 @@ class Appends:
     now: int
     origin: Origin
     policy: AppendPolicy
-    alone: Decoders = field(default_factory=Decoders)
-    together: Decoders = field(default_factory=Decoders)
+    alone: AppendDecoders = field(default_factory=AppendDecoders)
+    together: AppendDecoders = field(default_factory=AppendDecoders)
 
 
 class Taken(NamedTuple):
@@ -74,14 +80,14 @@ class Taken(NamedTuple):
         batches.position[0] = 0
         now, policy = self.appends.now, self.appends.policy
         newest, compressed = self.newest[row : row + 1], self.compressed[row : row + 1]
-        largest, its_offset = time_index_entries(batches, newest, compressed, now, policy)
+        largest, offset_of_largest = time_index_entries(batches, newest, compressed, now, policy)
         return Accepted(
             self.data[start : start + size].copy(),
             batches,
             first,
             last,
             int(largest[0]),
-            int(its_offset[0]),
+            int(offset_of_largest[0]),
             now if is_append_time(policy) else NO_TIMESTAMP,
             self.was_encoded,
         )
@@ -126,7 +132,7 @@ def _append_alone(
     )
     if isinstance(done, Refused):
         return done
-    stopped = _judge_producers(end, padded(done.data.tobytes()), done.batches, appends)
+    stopped = _append_producers(end, padded(done.data.tobytes()), done.batches, appends)
     if stopped is not None:
         return stopped
     end.next_offset = done.last_offset + 1
@@ -141,7 +147,7 @@ def _alone(region: Region, batches: Batches, row: int) -> tuple[Region, Batches]
     return Region(data, size, region.path, int(alone.position[0])), alone
 
 
-def _judge_producers(
+def _append_producers(
     end: LogEnd, data: Bytes, batches: Batches, appends: Appends
 ) -> Refusal | Duplicate | None:
     """Tell the producers of batches with their offsets; at which one that stopped, and why."""
@@ -182,7 +188,7 @@ def _take(end: LogEnd, stored: _Stored, appends: Appends) -> Iterator[Taken | Re
     while stored.rows.size:
         data, batches, rows, newest, compressed, was_encoded = stored
         assign_offsets(data, batches, rows, end.next_offset, appends.policy.leader_epoch)
-        stopped = _judge_producers(end, data, batches, appends)
+        stopped = _append_producers(end, data, batches, appends)
         if stopped is None:
             end.next_offset = int(batches.last_offset[-1]) + 1
             yield Taken(data, batches, newest, compressed, was_encoded, appends)
@@ -207,7 +213,7 @@ def _store(region: Region, batches: Batches, appends: Appends) -> Iterator[tuple
     for span, decoded in decode_groups(_decoder(batches, appends), region, batches):
         whole = decoded.rows.size == batches.position.size
         group = batches if whole else take_batches(batches, span)
-        headers, seen = judge_appends(group, decoded, now, appends.origin, policy)
+        headers, seen = validate_appends(group, decoded, now, appends.origin, policy)
         kept = _keep(region, group, headers, decoded.rows, seen, appends)
         made = _make(group, decoded, seen, appends)
         yield from _in_order(span.start, kept + made)
@@ -224,9 +230,9 @@ def _decoder(batches: Batches, appends: Appends) -> Decoder:
 def _keep(
     region: Region,
     group: Batches,
-    headers: Headers,
+    headers: HeaderVerdicts,
     counts: Int64s,
-    seen: Seen,
+    seen: RecordVerdicts,
     appends: Appends,
 ) -> list[_Part]:
     """Batches whose bytes stay, if any."""
@@ -241,13 +247,13 @@ def _keep(
     return [(rows, part)]
 
 
-def _make(group: Batches, decoded: Decoded, seen: Seen, appends: Appends) -> list[_Part]:
+def _make(group: Batches, decoded: Decoded, seen: RecordVerdicts, appends: Appends) -> list[_Part]:
     """Batches that are encoded anew; none of them if one can not be: `append` says which."""
     now, policy = appends.now, appends.policy
     target = policy.compression_type
     if target is None:  # a producer's own codec never needs new bytes
         return []
-    chosen = seen.fate == MADE
+    chosen = seen.fate == REENCODED
     rows = np.flatnonzero(chosen)
     if not rows.size:
         return []

@@ -1,4 +1,4 @@
-"""The records of an append: decoded, and judged one by one (LogValidator.validateRecord)."""
+"""The records of an append: decoded, and validated one by one (LogValidator.validateRecord)."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from ottla.batch.records import Decoded, Reused, decode_whole
 from ottla.errors import Rule, Violation
 from ottla.format.attributes import TimestampType
 from ottla.kernels.records import append as kernels
-from ottla.kernels.records.append import Headers, RecordLimits, Seen
+from ottla.kernels.records.append import HeaderVerdicts, RecordLimits, RecordVerdicts
 from ottla.kernels.tables import Batches, Int64s, Wanted
 from ottla.region import Bytes, Region
 from ottla.rules.append.checks import (
@@ -26,13 +26,16 @@ EVERYTHING = Wanted.CONTROL | Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
 
 _BROKEN = {
     kernels.OTHER_MAGIC: (Rule.APPEND_RECORD_MAGIC, "the message's magic is not its wrapper's"),
-    kernels.NO_KEY: (Rule.APPEND_KEY, "a compacted topic takes no record without a key"),
-    kernels.FAR_FROM_NOW: (Rule.APPEND_TIMESTAMP, "the timestamp is too far from now"),
-    kernels.CLAIMED_TIME: (Rule.APPEND_TIMESTAMP_TYPE, "a producer must not claim append time"),
+    kernels.KEY_MISSING: (Rule.APPEND_KEY, "a compacted topic takes no record without a key"),
+    kernels.TIMESTAMP_FAR_FROM_NOW: (Rule.APPEND_TIMESTAMP, "the timestamp is too far from now"),
+    kernels.APPEND_TIME_FROM_CLIENT: (
+        Rule.APPEND_TIMESTAMP_TYPE,
+        "a producer must not claim append time",
+    ),
 }
 
 
-class Decoders(dict[Wanted, Decoder]):
+class AppendDecoders(dict[Wanted, Decoder]):
     """Decoders by what they give of a record; their memory serves one append after another."""
 
     def __missing__(self, wanted: Wanted) -> Decoder:
@@ -48,18 +51,18 @@ def wanted_in_place(policy: AppendPolicy) -> Wanted:
 def validate(
     region: Region,
     batches: Batches,
-    headers: Headers,
+    headers: HeaderVerdicts,
     now: int,
     policy: AppendPolicy,
     decoder: Decoder,
-) -> tuple[Decoded, Seen, tuple[Violation, ...]]:
+) -> tuple[Decoded, RecordVerdicts, tuple[Violation, ...]]:
     """All records, what was seen of them, and what the first bad batch did wrong."""
     decoded = records, rows = decode_whole(decoder, region, batches)
     verdicts = np.zeros(records.offset.size, dtype=np.uint8)
     if batches.magic[0] < CURRENT_MAGIC:
         kernels.mark_other_magic(decoder.arena.data, batches, decoder.payloads, verdicts)
-    seen = _judge_records(batches, headers, decoded, now, policy, verdicts)
-    broken = {each.row: each.violation for each in reversed(decoder.broken)}
+    seen = _validate_records(batches, headers, decoded, now, policy, verdicts)
+    broken = {found.row: found.violation for found in reversed(decoder.broken)}
     for row in range(batches.position.size):
         for found in check_batch(region, batches, row, headers.flaws, policy.magic):
             return decoded, seen, (found,)
@@ -71,18 +74,18 @@ def validate(
     return decoded, seen, ()
 
 
-def _judge_records(
+def _validate_records(
     batches: Batches,
-    headers: Headers,
+    headers: HeaderVerdicts,
     decoded: Decoded,
     now: int,
     policy: AppendPolicy,
     verdicts: Bytes,
-) -> Seen:
+) -> RecordVerdicts:
     """Say what is wrong with each record, and what was seen of each batch."""
     records, rows = decoded
     seen = _allocate_seen(rows.size)
-    kernels.judge_records(
+    kernels.validate_records(
         batches,
         headers,
         rows,
@@ -106,13 +109,13 @@ def _record_limits(now: int, policy: AppendPolicy) -> RecordLimits:
     )
 
 
-def judge_appends(
+def validate_appends(
     batches: Batches, decoded: Decoded, now: int, origin: Origin, policy: AppendPolicy
-) -> tuple[Headers, Seen]:
+) -> tuple[HeaderVerdicts, RecordVerdicts]:
     """What headers and records of batches of magic 2 say, each an append of its own."""
     records, rows = decoded
     headers, seen = allocate_headers(rows.size), _allocate_seen(rows.size)
-    kernels.judge_appends(
+    kernels.validate_appends(
         batches,
         int(origin),
         limits_of(policy),
@@ -128,10 +131,10 @@ def judge_appends(
     return headers, seen
 
 
-def _allocate_seen(count: int) -> Seen:
+def _allocate_seen(count: int) -> RecordVerdicts:
     newest, refused = np.empty((2, count), dtype=np.int64)
     sequential = np.empty(count, dtype=np.bool_)
-    return Seen(newest, sequential, refused, np.empty(count, dtype=np.uint8))
+    return RecordVerdicts(newest, sequential, refused, np.empty(count, dtype=np.uint8))
 
 
 def _name(
@@ -142,5 +145,5 @@ def _name(
     for at in np.flatnonzero(verdicts[first : first + rows[row]]).tolist():
         verdict = int(verdicts[first + at])
         rule, detail = _BROKEN[verdict]
-        value = int(timestamps[first + at]) if verdict == kernels.FAR_FROM_NOW else None
+        value = int(timestamps[first + at]) if verdict == kernels.TIMESTAMP_FAR_FROM_NOW else None
         yield violation(region, batches, row, rule, f"record {at}: {detail}", value)

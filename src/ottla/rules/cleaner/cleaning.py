@@ -13,7 +13,7 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.encode import Encoded
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC
-from ottla.batch.rebuild import Remains, rebuild, rebuild_empty
+from ottla.batch.rebuild import RemainingRecords, rebuild, rebuild_empty
 from ottla.batch.records import (
     Decoded,
     Reused,
@@ -144,7 +144,7 @@ def _write(
 def _rebuild(batches: Batches, records: RecordBuffers, rows: Int64s, judged: Judged) -> Encoded:
     rebuilt = judged.outcome == Outcome.REBUILT
     keep = judged.keep if rebuilt.all() else judged.keep & np.repeat(rebuilt, rows)
-    remains = Remains(
+    remains = RemainingRecords(
         take_batches(batches, rebuilt),
         records,
         np.flatnonzero(keep),

@@ -129,8 +129,8 @@ def _read_compressed(region: Region, batches: Batches, markers: Markers) -> None
             size = decompress_into(codec, 2, payload, arena, MAX_MARKER_BATCH_BYTES)
         except CodecError:
             continue
-        its_marker = _read_decompressed(arena, BATCH_OVERHEAD + size, batches, row)
-        for column, value in zip(markers, its_marker, strict=True):
+        marker = _read_decompressed(arena, BATCH_OVERHEAD + size, batches, row)
+        for column, value in zip(markers, marker, strict=True):
             column[row] = value[0]
 
 
@@ -155,10 +155,12 @@ def aborted_transactions(completed: Completed) -> Entries:
     return entries
 
 
-def first_unstable_offset(open_ones: Open, completed: Completed, high_watermark: int) -> int | None:
+def first_unstable_offset(
+    transactions: Open, completed: Completed, high_watermark: int
+) -> int | None:
     """Where the first undecided or unreplicated transaction begins (firstUnstableOffset)."""
     unreplicated = (completed.last_offset >= high_watermark) & (completed.first_offset != NO_OFFSET)
-    candidates = np.concatenate([open_ones.first_offset, completed.first_offset[unreplicated]])
+    candidates = np.concatenate([transactions.first_offset, completed.first_offset[unreplicated]])
     return int(candidates.min()) if candidates.size else None
 
 
@@ -187,10 +189,12 @@ def committed_mask(
     return mask
 
 
-def is_hanging(open_ones: Open, now: int, max_transaction_timeout_ms: int) -> npt.NDArray[np.bool_]:
-    """Open ones whose producer has been silent for longer than any transaction may last.
+def is_hanging(
+    transactions: Open, now: int, max_transaction_timeout_ms: int
+) -> npt.NDArray[np.bool_]:
+    """Open transactions whose producer has been silent for longer than any transaction may last.
 
     As `kafka-transactions.sh find-hanging` chooses its candidates; it then asks the coordinator,
     whom a log alone can not ask.
     """
-    return now - open_ones.last_timestamp > max_transaction_timeout_ms
+    return now - transactions.last_timestamp > max_transaction_timeout_ms
