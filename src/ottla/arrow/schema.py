@@ -1,4 +1,4 @@
-"""The record schema and the batch schema; nothing else names columns.
+"""The schemas of records, batches and violations; nothing else names their columns.
 
 Numbers are Kafka's own: timestamps are milliseconds and -1 stays -1. Only keys, values and header
 values are ever null, and the base offset and count that a v0/v1 wrapper does not state.
@@ -56,6 +56,23 @@ BATCH_COLUMN_FIELDS: Final = (
 RECORD_SCHEMA: Final = pa.schema(RECORD_FIELDS)
 RECORD_COLUMNS: Final = {field.name: field for field in RECORD_FIELDS + BATCH_COLUMN_FIELDS}
 
+VIOLATION_SCHEMA: Final = pa.schema(  # Violation.as_row
+    [
+        pa.field("rule", pa.string()),
+        pa.field("severity", pa.string()),
+        pa.field("stage", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("file", pa.string()),
+        pa.field("position", pa.int64()),
+        pa.field("size", pa.int64()),
+        pa.field("offset", pa.int64()),
+        pa.field("lastOffset", pa.int64()),
+        pa.field("found", pa.string()),
+        pa.field("expected", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)
 BATCH_SCHEMA: Final = pa.schema(
     [
         _field("position", pa.int64()),

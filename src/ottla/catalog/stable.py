@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ottla.errors import CorruptLogError
-from ottla.format.names import FileState, Kind
+from ottla.format.names import Kind
+from ottla.format.sentinels import INT64_MAX
 from ottla.kernels.tables import take_batches
 from ottla.log.files.index_file import Entries
 from ottla.log.files.partition import Partition, Segment
-from ottla.log.files.producer_snapshot import read_producer_snapshot
+from ottla.log.files.producer_snapshot import find_newest_snapshot
 from ottla.log.files.transaction_index import (
     aborted_transactions,
     check_transaction_index,
@@ -41,12 +41,13 @@ def find_stable(
 ) -> Stable:
     """From the files beside the log if all of them check out, else from the log."""
     indexed = _read_indexes(partition, storage)
-    started = _from_newest_snapshot(partition, storage) if indexed is not None else None
-    if indexed is None or started is None:
+    snapshot, _ = find_newest_snapshot(partition, INT64_MAX, storage)
+    if indexed is None or snapshot is None:
         first = partition.segments[0].base_offset if partition.segments else 0
         transactions = _fold(Transactions(end_offset=first), partition.segments, storage)
         return Stable(transactions.aborted(), transactions.last_stable_offset(high_watermark))
-    after = [segment for segment in partition.segments if segment.base_offset >= started.end_offset]
+    started = Transactions(from_snapshot(snapshot.entries), snapshot.offset)
+    after = [segment for segment in partition.segments if segment.base_offset >= snapshot.offset]
     tail = _fold(started, after, storage)
     return Stable(_unite(indexed, tail.aborted()), tail.last_stable_offset(high_watermark))
 
@@ -90,22 +91,3 @@ def _read_indexes(partition: Partition, storage: StorageOptions) -> Entries | No
             return None
         tables.append(read_transaction_index(data))
     return np.concatenate(tables)
-
-
-def _from_newest_snapshot(partition: Partition, storage: StorageOptions) -> Transactions | None:
-    """What was open at the newest readable snapshot that was taken at the start of a segment."""
-    bases = {segment.base_offset for segment in partition.segments}
-    candidates = [
-        (name.offset, entry)
-        for name, entry in partition.named
-        if name.kind is Kind.PRODUCER_SNAPSHOT
-        and name.state is FileState.LIVE
-        and name.offset in bases
-    ]
-    for offset, entry in sorted(candidates, key=lambda pair: pair[0], reverse=True):
-        try:
-            producers = read_producer_snapshot(read_bytes(entry, storage), entry.path)
-        except CorruptLogError:
-            continue
-        return Transactions(from_snapshot(producers), offset)
-    return None

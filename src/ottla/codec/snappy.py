@@ -15,6 +15,7 @@ from cramjam import snappy as blocks
 from ottla.codec.arena import Arena, Measure, Output
 from ottla.codec.errors import CodecError, OutputTooLarge
 from ottla.codec.rows import Rows
+from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.frames import snappy as snappy_frames
 
 MAGIC: Final = b"\x82SNAPPY\x00"
@@ -23,7 +24,6 @@ CONCATENATED: Final = MAGIC[:4]
 BLOCK_SIZE: Final = 32 * 1024  # SnappyOutputStream's default: raw bytes in a block
 MAX_CHUNK_SIZE: Final = 512 << 20  # SnappyInputStream.MAX_CHUNK_SIZE
 OLDEST_VERSION: Final = 1
-INT32_MAX: Final = 2**31 - 1
 # A copy element of three bytes yields at most 64: what claims more cannot be true.
 MAX_EXPANSION: Final = 22
 BLOCKS_AT_ONCE: Final = 4096

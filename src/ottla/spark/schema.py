@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.arrow.schema import BATCH_SCHEMA
+from ottla.arrow.schema import BATCH_SCHEMA, VIOLATION_SCHEMA
 from ottla.errors import OptionError
 from ottla.internal.views import VIEWS, time_columns
 from ottla.log.read.segment import Mode
@@ -65,21 +65,7 @@ BATCHES_SCHEMA: Final = StructType(
         *(StructField(field.name, field.dataType) for field in from_arrow_schema(BATCH_SCHEMA)),
     ]
 )
-VIOLATIONS_SCHEMA: Final = StructType(
-    [
-        StructField("rule", StringType()),
-        StructField("severity", StringType()),
-        StructField("stage", StringType()),
-        *_PLACE,
-        StructField("position", LongType()),
-        StructField("size", LongType()),
-        StructField("offset", LongType()),
-        StructField("lastOffset", LongType()),
-        StructField("found", StringType()),
-        StructField("expected", StringType()),
-        StructField("detail", StringType()),
-    ]
-)
+VIOLATIONS_SCHEMA: Final = from_arrow_schema(VIOLATION_SCHEMA)
 
 
 def schema_of(options: ReadOptions) -> StructType:

@@ -23,10 +23,14 @@ from ottla.format.sentinels import NO_TIMESTAMP
 from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.producers.state import Markers
 from ottla.kernels.tables import Batches
-from ottla.log.files.checkpoints import EpochStart, TopicPartition, read_offset_checkpoint
+from ottla.log.files.checkpoints import (
+    EpochStart,
+    TopicPartition,
+    follow_leader_epochs,
+    read_offset_checkpoint,
+)
 from ottla.log.files.partition import LogDirectory, Segment
 from ottla.log.files.producer_snapshot import write_producer_snapshot
-from ottla.log.write.side_files import follow_epochs
 from ottla.rules.cleaner.cleanable import (
     Cleanable,
     CleanerConfig,
@@ -234,7 +238,7 @@ def _walk_headers(log: Log, storage: StorageOptions) -> _Headers:
                 continue
             first = int(batches.max_timestamp[0]) if largest == NO_TIMESTAMP else first
             largest = max(largest, int(batches.max_timestamp.max()))
-            follow_epochs(seen.epochs, batches)
+            follow_leader_epochs(seen.epochs, batches)
         if largest == NO_TIMESTAMP:  # LogSegment.largestTimestamp
             largest = _modified(segment)
         seen.sizes.append(SegmentSize(segment.base_offset, segment.log.size, first, largest))

@@ -24,12 +24,12 @@ from ottla.jobs.rewrite.trim import trim
 from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.order import first_offsets
-from ottla.log.files.checkpoints import EpochStart, TopicPartition
+from ottla.log.files.checkpoints import EpochStart, TopicPartition, follow_leader_epochs
 from ottla.log.read.segment import Window, read_windows
 from ottla.log.write.extent import Extent, Staged, find_extent, join_lineage, stage_extent
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import LogWriter
-from ottla.log.write.side_files import SideFiles, follow_epochs
+from ottla.log.write.side_files import SideFiles
 from ottla.publish.account import account_row
 from ottla.publish.journal import FinishedPartition, Job, StagedFile, staged_path
 from ottla.region import Region
@@ -270,7 +270,7 @@ def _changes(
             counts["violations"] += window.violation is not None
             counts["readBatches"] += window.batches.position.size
             counts["readRecords"] += count_records(window.batches)
-            follow_epochs(epochs, window.batches)
+            follow_leader_epochs(epochs, window.batches)
             counts["skippedBatches"] += window.batches.position.size
             bounds, limit = part.slice.bounds, part.max_batch_bytes
             for region, batches, are_copies in trim(window.region, window.batches, bounds, limit):

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from ottla.arrow.schema import VIOLATION_SCHEMA
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.catalog.positions import find_batch_starts
 from ottla.errors import Rule, Violation
@@ -44,24 +45,7 @@ SEEN_SCHEMA: Final = pa.schema(
     ]
 )
 # Rows of violations, then one whose account is not null for each partition.
-VERDICT_SCHEMA: Final = pa.schema(
-    [
-        pa.field("rule", pa.string()),
-        pa.field("severity", pa.string()),
-        pa.field("stage", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("file", pa.string()),
-        pa.field("position", pa.int64()),
-        pa.field("size", pa.int64()),
-        pa.field("offset", pa.int64()),
-        pa.field("lastOffset", pa.int64()),
-        pa.field("found", pa.string()),
-        pa.field("expected", pa.string()),
-        pa.field("detail", pa.string()),
-        pa.field("account", pa.string()),
-    ]
-)
+VERDICT_SCHEMA: Final = VIOLATION_SCHEMA.append(pa.field("account", pa.string()))
 SeenRow = tuple[int, int, int, int, int, bytes, bytes, int, float]
 _SEEN_BYTES: Final = 1 << 20  # in one Arrow batch, however little the windows say
 _VERDICT_ROWS: Final = 4096

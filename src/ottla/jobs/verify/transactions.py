@@ -10,22 +10,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ottla.batch.attributes import is_control
-from ottla.errors import CorruptLogError, Rule, Violation
+from ottla.errors import Rule, Violation
 from ottla.format.arrays import Bools
-from ottla.format.names import FileState, Kind
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels import status
 from ottla.kernels.producers import transactions as kernels
 from ottla.kernels.producers.state import Markers
 from ottla.kernels.tables import Batches, take_batches
 from ottla.log.files.partition import Partition, Segment
-from ottla.log.files.producer_snapshot import read_producer_snapshot
+from ottla.log.files.producer_snapshot import find_newest_snapshot
 from ottla.log.read.walk import TABLE_ROWS, Walk, walk_file
 from ottla.region import PADDING, Bytes, Region
 from ottla.rules.producers.producer import no_markers
 from ottla.rules.producers.snapshots import from_snapshot
 from ottla.rules.producers.transactions import Transactions, read_markers
-from ottla.storage.files import File, open_file, read_bytes
+from ottla.storage.files import File, open_file
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 
@@ -55,25 +54,13 @@ def read_transactions(
 def _start(
     partition: Partition, from_offset: int | None, storage: StorageOptions
 ) -> PartitionTransactions:
-    bases = [segment.base_offset for segment in partition.segments]
-    first = bases[0] if bases else 0
-    snapshots = {
-        name.offset: entry
-        for name, entry in partition.named
-        if name.kind is Kind.PRODUCER_SNAPSHOT and name.state is FileState.LIVE
-    }
-    problems: list[Violation] = []
     limit = NO_OFFSET if from_offset is None else from_offset
-    usable = [base for base in bases if base in snapshots and base <= limit]
-    for base in reversed(usable):
-        entry = snapshots[base]
-        try:
-            entries = read_producer_snapshot(read_bytes(entry, storage), entry.path)
-        except CorruptLogError as error:
-            problems.append(error.violation)
-            continue
-        return PartitionTransactions(Transactions(from_snapshot(entries), base), base, problems)
-    return PartitionTransactions(Transactions(end_offset=first), first, problems)
+    snapshot, problems = find_newest_snapshot(partition, limit, storage)
+    if snapshot is None:
+        first = partition.segments[0].base_offset if partition.segments else 0
+        return PartitionTransactions(Transactions(end_offset=first), first, problems)
+    transactions = Transactions(from_snapshot(snapshot.entries), snapshot.offset)
+    return PartitionTransactions(transactions, snapshot.offset, problems)
 
 
 def _read_segment(segment: Segment, found: PartitionTransactions, storage: StorageOptions) -> None:

@@ -29,6 +29,7 @@ from ottla.kernels.tables import allocate_batches, take_batches
 from ottla.log.files.checkpoints import (
     EpochStart,
     TopicPartition,
+    follow_leader_epochs,
     read_leader_epochs,
     write_leader_epochs,
 )
@@ -37,7 +38,7 @@ from ottla.log.files.partition import Partition, Segment, find_partitions
 from ottla.log.files.producer_snapshot import write_producer_snapshot
 from ottla.log.read.walk import walk_file
 from ottla.log.write.extent import join_lineage, read_log_starts
-from ottla.log.write.side_files import follow_epochs, stage_file, stage_segment
+from ottla.log.write.side_files import stage_file, stage_segment
 from ottla.options.write import WriteOptions
 from ottla.publish.account import account_row
 from ottla.publish.journal import Job, StagedFile, staged_path
@@ -121,7 +122,7 @@ def _walked_epochs(segments: Sequence[Segment], job: Job) -> tuple[EpochStart, .
     for segment in segments:
         with open_file(segment.log, job.storage) as file:
             for walked in walk_file(file):
-                follow_epochs(starts, walked.batches)
+                follow_leader_epochs(starts, walked.batches)
     return tuple(starts)
 
 

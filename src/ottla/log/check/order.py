@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.errors import Rule, Violation
-from ottla.format.sentinels import INT32_MAX, NO_OFFSET
+from ottla.format.sentinels import INT32_MAX, NO_OFFSET, NO_PARTITION_LEADER_EPOCH
 from ottla.kernels.producers.state import Completed, Markers
 from ottla.kernels.tables import Batches, Int64s, take_batches
-from ottla.log.files.checkpoints import EpochStart
+from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs
 from ottla.rules.producers.producer import (
     Duplicate,
     Origin,
@@ -92,15 +92,12 @@ def _inside(
 
 def check_leader_epochs(state: LogState, batches: Batches, file: str) -> Iterator[Violation]:
     """Leader epochs never go back; where they rise is what the checkpoint should say."""
-    epochs = np.where(batches.magic == 2, batches.partition_leader_epoch, -1)
-    known = epochs >= 0
-    latest = state.epochs[-1].epoch if state.epochs else -1
-    highest = np.maximum.accumulate(np.concatenate([[latest], epochs]))[:-1]
-    for row in np.flatnonzero(known & (epochs < highest)).tolist():
+    epochs = batches.partition_leader_epoch
+    highest = follow_leader_epochs(state.epochs, batches)
+    falls = (epochs > NO_PARTITION_LEADER_EPOCH) & (epochs < highest)
+    for row in np.flatnonzero(falls).tolist():
         found, expected = str(epochs[row]), f"at least {highest[row]}"
         yield _broken(file, batches, row, Rule.LEADER_EPOCHS_RISE, found, expected)
-    for row in np.flatnonzero(known & (epochs > highest)).tolist():
-        state.epochs.append(EpochStart(int(epochs[row]), int(batches.base_offset[row])))
 
 
 def check_producers(

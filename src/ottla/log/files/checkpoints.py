@@ -7,11 +7,13 @@ partition, lie in a log directory.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from ottla.errors import CorruptLogError, Rule, Violation
-from ottla.format.sentinels import INT64_MAX
+from ottla.format.sentinels import INT32_MAX, INT64_MAX, NO_PARTITION_LEADER_EPOCH
+from ottla.kernels.tables import Batches, Int64s
 
 CURRENT_VERSION: Final = "0"
-INT32_MAX: Final = 2**31 - 1
 
 
 class EpochStart(NamedTuple):
@@ -55,6 +57,20 @@ def read_leader_epochs(data: bytes, file: str) -> list[EpochStart]:
 def write_leader_epochs(epochs: Sequence[EpochStart]) -> bytes:
     """The bytes of a leader epoch checkpoint."""
     return _write_lines([f"{start.epoch} {start.start_offset}" for start in epochs])
+
+
+def follow_leader_epochs(epochs: list[EpochStart], batches: Batches) -> Int64s:
+    """Add where batches have an epoch above all before; the highest one before each batch.
+
+    Messages of magic 0 and 1 have no epoch, and change nothing.
+    """
+    latest = epochs[-1].epoch if epochs else NO_PARTITION_LEADER_EPOCH
+    found = batches.partition_leader_epoch
+    highest = np.maximum.accumulate(np.concatenate([[latest], found]))[:-1]
+    rises = np.flatnonzero(found > highest)
+    starts = zip(found[rises].tolist(), batches.base_offset[rises].tolist(), strict=True)
+    epochs.extend(EpochStart(epoch, offset) for epoch, offset in starts)
+    return highest
 
 
 def truncate_epochs_from_end(epochs: Sequence[EpochStart], offset: int) -> list[EpochStart]:

@@ -1,19 +1,57 @@
 """Producer snapshots (`.snapshot`): what a broker knew of each producer at an offset."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.layout import PRODUCER_SNAPSHOT_ENTRY, PRODUCER_SNAPSHOT_HEAD, position_of
+from ottla.format.names import FileState, Kind
 from ottla.kernels.bytes.crc import crc32c
 from ottla.log.files.index_file import Entries
+from ottla.log.files.partition import Partition
 from ottla.region import padded
+from ottla.storage.files import read_bytes
+from ottla.storage.object_store import StorageOptions
 
 CURRENT_VERSION: Final = 1
 _CRC_START: Final = position_of(
     "count", PRODUCER_SNAPSHOT_HEAD
 )  # the CRC covers all that follows it
+
+
+class ProducerSnapshot(NamedTuple):
+    """The producers that were known before an offset."""
+
+    offset: int
+    entries: Entries
+
+
+def find_newest_snapshot(
+    partition: Partition, limit: int, storage: StorageOptions
+) -> tuple[ProducerSnapshot | None, list[Violation]]:
+    """The newest readable snapshot at a segment's base, not above `limit`; why newer ones are not.
+
+    A broker deletes those at other offsets (`strays`), so nothing begins there.
+    """
+    snapshots = {
+        name.offset: entry
+        for name, entry in partition.named
+        if name.kind is Kind.PRODUCER_SNAPSHOT and name.state is FileState.LIVE
+    }
+    bases = [segment.base_offset for segment in partition.segments]
+    problems: list[Violation] = []
+    for base in reversed(bases):
+        if base not in snapshots or base > limit:
+            continue
+        entry = snapshots[base]
+        try:
+            entries = read_producer_snapshot(read_bytes(entry, storage), entry.path)
+        except CorruptLogError as error:
+            problems.append(error.violation)
+            continue
+        return ProducerSnapshot(base, entries), problems
+    return None, problems
 
 
 def read_producer_snapshot(data: bytes, file: str) -> Entries:

@@ -5,10 +5,9 @@ or time index, no segment knows them by itself.
 """
 
 from ottla.format.names import LEADER_EPOCH_CHECKPOINT, Kind, file_name
-from ottla.format.sentinels import NO_PARTITION_LEADER_EPOCH
 from ottla.kernels.producers.state import Completed, Markers
 from ottla.kernels.tables import Batches
-from ottla.log.files.checkpoints import EpochStart, write_leader_epochs
+from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs, write_leader_epochs
 from ottla.log.files.producer_snapshot import write_producer_snapshot
 from ottla.log.files.transaction_index import write_transaction_index
 from ottla.publish.journal import Job, StagedFile, new_staged_name, staged_path
@@ -59,7 +58,7 @@ class SideFiles:
         """Learn from batches that a log holds already: nothing is refused."""
         completed, _ = append_all(self.producers, batches, markers, Origin.REPLICATION)
         self._completed.append(completed)
-        follow_epochs(self.epochs, batches)
+        follow_leader_epochs(self.epochs, batches)
 
     def finish_segment(self, base_offset: int) -> None:
         """Stage the transaction index of a segment that was followed to its end."""
@@ -81,12 +80,3 @@ class SideFiles:
     def stage(self, name: str, data: bytes) -> None:
         """Stage a small file of the directory."""
         self.files.append(stage_file(self.job, self.directory, name, data))
-
-
-def follow_epochs(epochs: list[EpochStart], batches: Batches) -> None:
-    """Add the leaders that began in some batches."""
-    found = batches.partition_leader_epoch
-    changes = (found[1:] != found[:-1]).nonzero()[0] + 1
-    for row in [0, *changes.tolist()] if found.size else []:
-        if found[row] > (epochs[-1].epoch if epochs else NO_PARTITION_LEADER_EPOCH):
-            epochs.append(EpochStart(int(found[row]), int(batches.base_offset[row])))
