@@ -51,10 +51,11 @@ test-newcomer: $(READY) java ## A fresh clone and a fresh install, from the netw
 soak: $(READY) java ## The full random counts of which the other targets run a tenth
 	$(PYTEST) -m 'soak or hypothesis' --hypothesis-profile soak
 
-lint: $(READY) ## Style, format and the direction of imports
+lint: $(READY) ## Style, format, the direction of imports and code that nobody calls
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 
 types: $(READY) ## mypy --strict
 	$(BIN)/mypy

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from benchmarks import ours
 from benchmarks.bench_spark import session
 from benchmarks.corpus import SEGMENTS, Case, Plan, segment, size_of
 from benchmarks.rounds import best_rates, timed
@@ -22,7 +23,6 @@ from ottla.format.layout import BATCH_OVERHEAD
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.verify.plan import VerifyOptions
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
 from ottla.log.read.segment import read_windows
 from ottla.publish.journal import run_job
@@ -80,7 +80,7 @@ def _verify(codec: str, plan: Plan) -> tuple[str, ...]:
         os.sched_setaffinity(0, {min(cores)})
         try:
             for partition in partitions[:PARTITIONS]:
-                for _ in check_partition(partition):
+                for _ in ours.check_partition(partition):
                     continue
         finally:
             os.sched_setaffinity(0, cores)

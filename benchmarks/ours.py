@@ -1,5 +1,6 @@
 """Our side of every benchmark: the one file to change when the functions it calls do."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,13 @@ from ottla.batch.decode import Decoder
 from ottla.batch.encode import encode_batches
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import NewBatch
+from ottla.errors import Violation
 from ottla.format.attributes import Codec
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.records.scan import scan
-from ottla.kernels.tables import allocate_batches, take_batches
+from ottla.kernels.tables import Wanted, allocate_batches, take_batches
+from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
+from ottla.log.files.partition import Partition, Segment
 from ottla.log.read import buffer
 from ottla.log.read.segment import read_segment, read_windows
 from ottla.log.read.walk import walk_file, walk_segment
@@ -104,3 +108,17 @@ def _read_to_the_end(path: Path, *, check_crcs: bool) -> int:
                 assert (window.batches.crc == window.batches.computed_crc).all()
             stop = window.stop
     return stop
+
+
+def check_partition(partition: Partition) -> Iterator[Violation]:
+    """Every violation of a partition, from beginning to end."""
+    return check_seen(partition, (_see_segment(segment) for segment in partition.segments))
+
+
+def _see_segment(segment: Segment) -> Iterator[Seen]:
+    decoder = Decoder(Wanted.CONTROL)
+    with open_file(segment.log) as file:
+        window = None
+        for window in read_windows(file):
+            yield see_window(window, decoder)
+        yield see_tail(file, window)

@@ -7,10 +7,10 @@ import pytest
 from dump_log import Line, dump_lines, say
 from golden import BROKERS, GOLDEN, kafka_dump
 from ottla.errors import Severity
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
 from replay import differences
 from side_files import ENTRIES
+from whole_log import check_partition
 
 DUMPS = {path: lines for broker in BROKERS for path, lines in kafka_dump(broker).items()}
 

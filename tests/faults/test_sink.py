@@ -14,9 +14,9 @@ from faults import faulty_sink
 from faults.faulty_sink import COUNT, PARTITIONS, save, stream
 from faults.processes import finish, full_disk, kill_workers, make_room, start
 from jobs.plain import records_of
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
 from ottla.publish.journal import open_journals, settle
+from whole_log import check_partition
 
 pytestmark = pytest.mark.faults
 

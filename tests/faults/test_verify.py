@@ -11,8 +11,8 @@ from faults import faulty_job
 from faults.processes import finish, full_disk, kill_workers, make_room, start
 from jobs.plain import tree
 from jobs.test_salvage import damaged_topic
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
+from whole_log import check_partition
 
 pytestmark = pytest.mark.faults
 

@@ -12,8 +12,8 @@ from jobs.compacting import explain_plainly
 from ottla.jobs.compact.plan import Compaction
 from ottla.jobs.compact.survey import Surveyed
 from ottla.jobs.verify.plan import VerifyOptions
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import Partition
+from whole_log import check_partition
 
 Row = dict[str, Any]
 

@@ -17,11 +17,11 @@ from ottla.catalog.selection import Selection
 from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.compact.plan import Compaction, plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
 from ottla.log.files.transaction_index import read_transaction_index
 from ottla.rules.cleaner.cleanable import CleanerConfig
 from rules.histories import ABORT, COMMIT, marker
+from whole_log import check_partition
 
 NOW = 1_700_000_100_000  # soon after the newest record of the generated logs
 RETENTION = 5000

@@ -13,9 +13,9 @@ from ottla.catalog.selection import Selection
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.attributes import Codec
 from ottla.jobs.rewrite.convert import plan_convert
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
 from ottla.log.write.index_builder import SegmentConfig
+from whole_log import check_partition
 
 SPLITS = [700, 20_000, 1 << 30]
 ALL_LOSSES = frozenset(Loss)

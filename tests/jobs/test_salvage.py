@@ -15,11 +15,10 @@ from jobs.topics import write_topic
 from ottla.catalog.selection import Selection
 from ottla.errors import PublishError
 from ottla.jobs.rewrite.salvage import plan_salvage_job
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
-from ottla.log.salvage.plan import plan_salvage
 from ottla.log.salvage.write import write_salvage
 from ottla.publish.journal import commit, publish, run_job, staged_path
+from whole_log import check_partition, plan_salvage
 
 
 def damaged_topic(folder: Path, seed: int = 3) -> Path:

@@ -9,8 +9,8 @@ from builders import Row, batch
 from jobs.topics import write_topic
 from ottla.errors import Rule, Violation
 from ottla.jobs.verify.plan import VerifyOptions, judge_partitions, plan_verify, see_part
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import Partition, find_partitions
+from whole_log import check_partition
 
 SPLITS = [300, 4096, 1 << 26]
 

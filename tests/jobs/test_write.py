@@ -29,12 +29,12 @@ from ottla.jobs.write.commit import (
     stream_job,
 )
 from ottla.jobs.write.stage import StagedPart, Writing, stage_rows
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
 from ottla.options.write import parse_write_options
 from ottla.publish import journal as publish
 from ottla.publish.journal import Job, hold, open_journals, settle
 from ottla.spark.words import naming_options
+from whole_log import check_partition
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 Rows = list[dict[str, Any]]

@@ -22,18 +22,16 @@ from test_append_rules import (
     scanned,
 )
 from test_append_verdicts import wait_for
+from verification import Verification, skips_a_write, verify
 
 import naive
 from builders import Row, batch
 from ottla.errors import Rule
 from ottla.rules.producers.producer import (
     Origin,
-    Verification,
     append,
-    check_verified,
     empty_state,
     entry,
-    verify,
 )
 from ottla.rules.producers.transactions import Transactions
 from rules.histories import ABORT, COMMIT, TRANSACTIONAL, marker, tables
@@ -219,7 +217,7 @@ class History:
                 if word != NONE:
                     return Answer(word, -1)
         awaited = self.verifications.get(attempt.producer_id)
-        if check_verified(awaited, scanned(data), 0) is not None:
+        if skips_a_write(awaited, scanned(data), 0):
             # Repeats and old epochs are found before, but nothing else is.
             alone = judged(copy.deepcopy(self.state), data, end_offset)
             if alone == FENCED or (alone.error_code == NONE and alone.base_offset < end_offset):

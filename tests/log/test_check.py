@@ -11,12 +11,12 @@ from builders import Row, batch
 from log.generated import TRANSACTIONAL, marker, random_log
 from log.test_segment_writer import write
 from ottla.errors import Rule, Severity, Violation
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
 from ottla.log.files.producer_snapshot import write_producer_snapshot
 from ottla.log.files.transaction_index import aborted_transactions, write_transaction_index
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.rules.producers.snapshots import PRODUCER_SNAPSHOT_ENTRY
+from whole_log import check_partition
 
 
 def check(folder: Path) -> list[Violation]:

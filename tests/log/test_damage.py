@@ -14,12 +14,11 @@ import builders
 from builders import Row
 from log.generated import random_log
 from ottla.errors import Severity
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
-from ottla.log.salvage.plan import plan_salvage
 from ottla.log.salvage.write import write_salvage
 from ottla.publish.journal import commit, publish, run_job
 from ottla.storage.object_store import DEFAULT_OPTIONS
+from whole_log import check_partition, plan_salvage
 
 # A damaged file: pieces of the sound one (begin and end) or other bytes, one after another.
 Piece = tuple[int, int] | bytes

@@ -5,7 +5,6 @@ import pytest
 from ottla.errors import CorruptLogError
 from ottla.log.files.identity import (
     MetaProperties,
-    read_broker_epoch,
     read_meta_properties,
     read_topic_id,
     write_clean_shutdown,
@@ -86,9 +85,3 @@ def test_meta_properties_that_stop_a_broker_are_refused(data: bytes) -> None:
 
 def test_a_clean_shutdown_holds_the_broker_epoch() -> None:
     assert write_clean_shutdown(42) == b'{"version":0,"brokerEpoch":42}'
-    assert read_broker_epoch(b'{"version":0,"brokerEpoch":42}') == 42
-
-
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"brokerEpoch":"x"}', b"\xff"])
-def test_a_clean_shutdown_without_an_epoch_is_still_one(data: bytes) -> None:
-    assert read_broker_epoch(data) is None

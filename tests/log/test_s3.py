@@ -14,11 +14,9 @@ from log.generated import random_log
 from log.s3 import BUCKET, Server, s3_server
 from ottla.errors import PublishError, Severity
 from ottla.jobs.finish import finish_journals
-from ottla.log.check.partition import check_partition
 from ottla.log.check.summary import combine, summarize
 from ottla.log.files.partition import find_partitions
 from ottla.log.read.segment import read_windows
-from ottla.log.salvage.plan import plan_salvage
 from ottla.log.salvage.write import write_salvage
 from ottla.publish.account import read_account
 from ottla.publish.journal import (
@@ -36,6 +34,7 @@ from ottla.publish.journal import (
 )
 from ottla.storage.files import create_file, list_files, open_file, read_bytes, write_file
 from ottla.storage.object_store import StorageOptions
+from whole_log import check_partition, plan_salvage
 
 PARTITIONS, SEGMENTS = 20, 12
 

@@ -12,7 +12,8 @@ import builders
 from builders import Row
 from ottla.errors import Rule
 from ottla.log.files.partition import find_partitions
-from ottla.log.salvage.plan import SegmentPlan, heaviest_rising, plan_salvage
+from ottla.log.salvage.plan import SegmentPlan, heaviest_rising
+from whole_log import plan_salvage
 
 
 def batches(count: int, *, base: int = 0, size: int = 5, **options: object) -> list[bytes]:

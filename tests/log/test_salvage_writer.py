@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 
 from builders import Row, batch
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
-from ottla.log.salvage.plan import plan_salvage
 from ottla.log.salvage.write import write_salvage
 from ottla.publish.journal import commit, publish, run_job
 from ottla.storage.object_store import DEFAULT_OPTIONS
+from whole_log import check_partition, plan_salvage
 
 PARTS = [batch([Row(n, n)]) for n in range(40)]
 METADATA = b"version: 0\ntopic_id: MkU3OEVBNTcwNTJENDM2Qg"

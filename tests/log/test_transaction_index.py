@@ -6,7 +6,6 @@ from ottla.errors import Rule
 from ottla.log.files.transaction_index import (
     aborted_transactions,
     check_transaction_index,
-    collect_aborted,
     read_transaction_index,
     write_transaction_index,
 )
@@ -28,22 +27,6 @@ def test_entries_are_thirty_four_bytes_and_written_back() -> None:
 
 def test_a_partial_last_entry_is_ignored_when_reading() -> None:
     assert read_transaction_index(DATA[:-1]).size == 1
-
-
-@pytest.mark.parametrize(
-    ("fetch_offset", "upper_bound", "producers", "complete"),
-    [
-        (0, 32, [0, 1, 2], True),
-        (0, 35, [0, 1, 2, 3], True),
-        (11, 35, [1, 2, 3], True),
-        (20, 41, [2, 3], False),
-    ],
-)
-def test_aborted_transactions_of_a_fetch_are_collected(
-    fetch_offset: int, upper_bound: int, producers: list[int], complete: bool
-) -> None:
-    found, ended = collect_aborted(aborted_transactions(ROWS), fetch_offset, upper_bound)
-    assert (found["producer_id"].tolist(), ended) == (producers, complete)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,14 @@ import numpy as np
 
 import builders
 from builders import Row
+from ottla.batch.attributes import is_control
+from ottla.format.arrays import Bools
 from ottla.kernels.producers.state import Markers
 from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Batches, allocate_batches, take_batches
 from ottla.region import Region, padded
-from ottla.rules.producers.transactions import read_markers
+from ottla.rules.producers.producer import Producer, ProducerState, entry
+from ottla.rules.producers.transactions import Entries, aborted_mask, read_markers
 
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -76,3 +79,19 @@ def tables(data: bytes | Sequence[bytes]) -> tuple[Region, Batches, Markers]:
     assert stopped == len(joined)
     batches = take_batches(room, np.arange(rows))
     return region, batches, read_markers(region, batches)
+
+
+def known_producers(state: ProducerState) -> list[Producer]:
+    """All producers, in the order in which they were first seen."""
+    found = [entry(state, known) for known in state.producers.producer_id[: state.count].tolist()]
+    return [producer for producer in found if producer is not None]
+
+
+def committed_mask(
+    batches: Batches, aborted: Entries, last_stable_offset: int | None = None
+) -> Bools:
+    """What a consumer that reads committed records is given."""
+    mask: Bools = ~aborted_mask(batches, aborted) & ~is_control(batches)
+    if last_stable_offset is not None:
+        mask &= batches.last_offset < last_stable_offset
+    return mask

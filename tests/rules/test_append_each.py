@@ -16,10 +16,10 @@ from ottla.region import Region, padded
 from ottla.rules.append.accept import Accepted, Refused, append
 from ottla.rules.append.checks import AppendPolicy
 from ottla.rules.append.each import Appends, LogEnd, Outcome, Taken, append_each
-from ottla.rules.producers.producer import Duplicate, Origin, empty_state, known_producers
+from ottla.rules.producers.producer import Duplicate, Origin, empty_state
 from ottla.rules.producers.producer import append as append_producers
 from ottla.rules.producers.transactions import read_markers
-from rules.histories import marker, tables
+from rules.histories import known_producers, marker, tables
 
 NOW = 1_700_000_000_000
 POSITION = 4096  # of the window in its file

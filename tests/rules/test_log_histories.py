@@ -15,9 +15,9 @@ from ottla.rules.append.checks import AppendPolicy
 from ottla.rules.append.each import Appends, LogEnd, Taken, append_each
 from ottla.rules.producers.producer import Duplicate, Origin, Refusal, append, empty_state
 from ottla.rules.producers.snapshots import from_snapshot, to_snapshot
-from ottla.rules.producers.transactions import Transactions, committed_mask, read_markers
+from ottla.rules.producers.transactions import Transactions, read_markers
 from rules import naive_compaction as model
-from rules.histories import TRANSACTIONAL, marker, tables
+from rules.histories import TRANSACTIONAL, committed_mask, marker, tables
 from rules.naive_compaction import DELETE_RETENTION, Batch, Record
 from rules.naive_producers import MAX, Broker
 from rules.test_compaction_histories import clean, decode, visible, without_markers

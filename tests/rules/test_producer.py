@@ -10,20 +10,22 @@ from ottla.rules.producers.producer import (
     Origin,
     ProducerState,
     Refusal,
-    Verification,
     append,
-    check_verified,
     empty_state,
     entry,
-    is_late,
-    is_verification_expired,
-    known_producers,
     open_rows,
     remove_expired,
-    verify,
 )
 from ottla.rules.producers.snapshots import from_snapshot, out_of_range, strays, to_snapshot
-from rules.histories import ABORT, COMMIT, data_batch, empty_marker, marker, tables
+from rules.histories import (
+    ABORT,
+    COMMIT,
+    data_batch,
+    empty_marker,
+    known_producers,
+    marker,
+    tables,
+)
 
 MAX = 2**31 - 1
 ID = 5
@@ -338,40 +340,6 @@ def test_expiry_keeps_the_order_of_open_transactions() -> None:
     assert done.completed.last_stable_offset.tolist() == [2]
 
 
-def test_a_transaction_is_late_after_its_timeout_and_five_minutes() -> None:
-    state = empty_state()
-    produce(state, 0, timestamp=1000, transactional=True)
-    limit = 1000 + 60_000 + 5 * 60_000
-    assert not is_late(state, limit, 60_000)
-    assert is_late(state, limit + 1, 60_000)
-    assert is_late(from_snapshot(to_snapshot(state)), limit + 1, 60_000)
-    finish(state, 1)
-    assert not is_late(state, limit + 1, 60_000)
-
-
-def test_the_earliest_awaited_sequence_is_remembered() -> None:
-    first = verify(None, 3, 0, now=7)
-    assert first == Verification(7, 3, 0)
-    assert verify(first, 1, 0, now=9) == Verification(7, 1, 0)
-    assert verify(first, 5, 0, now=9) == first
-    assert verify(first, 0, 1, now=9) == Verification(7, 0, 1)
-    assert verify(Verification(7, 3, 2), 0, 1, now=9) == Verification(7, 3, 2)
-
-
-def test_an_awaited_write_is_forgotten_by_the_clock() -> None:
-    assert not is_verification_expired(Verification(1000, 0, 0), 1000 + DAY - 1)
-    assert is_verification_expired(Verification(1000, 0, 0), 1000 + DAY)
-
-
-def test_a_write_past_an_awaited_sequence_is_refused() -> None:
-    _, batches, _ = tables(data_batch(0, producer=(ID, 0, 4)))
-    refusal = check_verified(Verification(0, 3, 0), batches, 0)
-    assert refusal is not None
-    assert refusal.rule is Rule.SEQUENCE_IN_ORDER
-    assert check_verified(Verification(0, 4, 0), batches, 0) is None
-    assert check_verified(None, batches, 0) is None
-
-
 # Two transactions of which the first ended, and the snapshots that a broker took between them.
 HISTORY = [
     data_batch(0, producer=(1, 0, 0), transactional=True, timestamp=1000),
@@ -404,11 +372,6 @@ def test_after_a_truncation_a_partition_knows_what_the_shorter_log_says(end: int
     assert to_snapshot(found).tolist() == to_snapshot(expected).tolist()
     first = [int(found.producers.first_offset[row]) for row in open_rows(found)]
     assert first == [[], [0], [], [2], [2, 3], [3]][end]
-
-
-@pytest.mark.parametrize(("end", "late"), [(5, True), (4, True), (3, True), (2, False), (0, False)])
-def test_a_truncation_can_take_a_late_transaction_with_it(end: int, late: bool) -> None:
-    assert is_late(truncated_to(end), 10 * DAY, 60_000) == late
 
 
 def test_a_partition_that_is_emptied_knows_nobody() -> None:

@@ -10,12 +10,11 @@ from ottla.rules.producers.producer import (
     Origin,
     append,
     empty_state,
-    known_producers,
     open_rows,
     remove_expired,
 )
 from ottla.rules.producers.snapshots import from_snapshot, to_snapshot
-from rules.histories import data_batch, marker, tables
+from rules.histories import data_batch, known_producers, marker, tables
 from rules.naive_producers import MAX, Broker
 
 WORDS = {

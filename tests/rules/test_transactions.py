@@ -12,19 +12,25 @@ from hypothesis import strategies as st
 import builders
 from builders import Row
 from corpus import CASES
-from ottla.log.files.transaction_index import aborted_transactions, collect_aborted
 from ottla.log.read.segment import read_windows
 from ottla.rules.producers.producer import Origin, append
 from ottla.rules.producers.snapshots import from_snapshot, to_snapshot
 from ottla.rules.producers.transactions import (
     Transactions,
-    committed_mask,
     is_hanging,
     read_markers,
 )
 from ottla.storage.files import open_file
 from rules import naive_transactions as naive
-from rules.histories import ABORT, COMMIT, data_batch, empty_marker, marker, tables
+from rules.histories import (
+    ABORT,
+    COMMIT,
+    committed_mask,
+    data_batch,
+    empty_marker,
+    marker,
+    tables,
+)
 from rules.naive_transactions import Event
 
 TXN_CASES = [
@@ -227,26 +233,6 @@ def test_a_write_outside_the_open_transaction_is_noted_and_passed_over() -> None
     )
     assert [refusal.row for refusal in found.add(batches, markers)] == [1]
     assert found.last_stable_offset() == 3
-
-
-# (fetch offset, upper bound, producers found, complete): TransactionIndexTest's own table.
-COLLECTED = [
-    pytest.param(0, 32, [0, 1, 2], True, id="first-three"),
-    pytest.param(0, 35, [0, 1, 2, 3], True, id="all"),
-    pytest.param(11, 35, [1, 2, 3], True, id="last-three"),
-    pytest.param(20, 41, [2, 3], False, id="more-may-follow"),
-]
-
-
-@pytest.mark.parametrize(("start", "stop", "producers", "complete"), COLLECTED)
-def test_aborted_transactions_are_collected_for_a_range(
-    start: int, stop: int, producers: list[int], complete: bool
-) -> None:
-    entries = aborted_transactions(
-        [(0, 0, 10, 11), (1, 5, 15, 13), (2, 18, 35, 25), (3, 32, 50, 40)]
-    )
-    found, is_complete = collect_aborted(entries, start, stop)
-    assert (found["producer_id"].tolist(), is_complete) == (producers, complete)
 
 
 @st.composite

@@ -20,11 +20,11 @@ from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.rewrite.salvage import plan_salvage_job
 from ottla.jobs.verify.plan import VerifyOptions
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
 from ottla.publish.journal import open_journals
 from ottla.spark.run import run_output_job
 from ottla.spark.verify import verify
+from whole_log import check_partition
 
 pytestmark = pytest.mark.spark
 

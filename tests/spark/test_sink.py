@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from jobs.plain import records_of, tree
-from ottla.log.check.partition import check_partition
 from ottla.log.files.partition import find_partitions
 from ottla.publish.journal import open_journals
+from whole_log import check_partition
 
 pytestmark = pytest.mark.spark
 

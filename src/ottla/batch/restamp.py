@@ -1,16 +1,13 @@
 """Change sealed batches in place, as a broker does when it appends them.
 
-Offsets and leader epoch lie outside the CRC; timestamp type and largest timestamp do not. The
-batches lie in `data`, which has PADDING bytes after them, at `position` minus `origin`, and their
-table is kept true.
+Offsets and leader epoch lie outside the CRC. The batches lie in `data`, which has PADDING bytes
+after them, at `position` minus `origin`, and their table is kept true.
 """
 
-import numpy as np
-
 from ottla.errors import OptionError, UnsupportedError
-from ottla.format.attributes import CODEC_MASK, TimestampType
-from ottla.format.sentinels import INT32_MAX, NO_OFFSET, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP
-from ottla.kernels.records.stamping import shift_offsets, stamp_leader_epochs, stamp_timestamps
+from ottla.format.attributes import CODEC_MASK
+from ottla.format.sentinels import INT32_MAX, NO_OFFSET, NO_PARTITION_LEADER_EPOCH
+from ottla.kernels.records.stamping import shift_offsets, stamp_leader_epochs
 from ottla.kernels.tables import Batches
 from ottla.region import Bytes
 
@@ -33,25 +30,3 @@ def set_leader_epoch(data: Bytes, batches: Batches, *, epoch: int, origin: int =
         raise UnsupportedError("magic 0 and 1 have no partition leader epoch")
     stamp_leader_epochs(data, origin, batches, epoch)
     batches.partition_leader_epoch[:] = epoch
-
-
-def set_max_timestamp(
-    data: Bytes,
-    batches: Batches,
-    *,
-    timestamp_type: TimestampType,
-    timestamp: int,
-    origin: int = 0,
-) -> None:
-    """Stamp timestamp type and largest timestamp on all batches, and seal again what changed.
-
-    RecordBatch.setMaxTimestamp: base timestamp and deltas stay, and so do messages inside wrappers.
-    """
-    if timestamp_type == TimestampType.NO_TIMESTAMP_TYPE:
-        raise OptionError("batches can not be stamped without a timestamp type")
-    if timestamp < NO_TIMESTAMP:
-        raise OptionError(f"timestamp {timestamp} is negative, and not -1")
-    if (batches.magic == 0).any():
-        raise UnsupportedError("magic 0 has no timestamps")
-    timestamps = np.full(batches.position.size, timestamp, dtype=np.int64)
-    stamp_timestamps(data, origin, batches, int(timestamp_type), timestamps)

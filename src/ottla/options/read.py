@@ -175,12 +175,6 @@ _SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 # The first that is given counts, as in KafkaSourceProvider.getKafkaOffsetRangeLimit.
 _STARTING: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-_STREAM_ONLY: Final = (
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "maxBytesPerTrigger",
-)
 # Views of internal topics read whole topics of their own; only these options have a meaning there.
 _INTERNAL: Final = ("path", "paths", "view", "history", "mode", "maxBatchBytes")
 

@@ -1,6 +1,6 @@
 """Salvage in parts: segments are searched in parallel, then each partition keeps its best chain.
 
-What is kept and what is quarantined is that of `log.salvage.plan_salvage`.
+What is kept and what is quarantined does not depend on how the work is cut.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Verify partitions in parts: slices say what they hold, then each partition is judged in order.
 
-The answer is that of `log.check.check_partition`, however segments are cut.
+The answer does not depend on how segments are cut.
 """
 
 import json

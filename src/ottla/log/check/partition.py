@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.batch.attributes import timestamp_types
-from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Chunk, Decoder
+from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.parts import read_headers
 from ottla.errors import Rule, Stage, Violation
 from ottla.format.attributes import TimestampType
@@ -15,7 +15,6 @@ from ottla.kernels.producers.state import Markers
 from ottla.kernels.tables import (
     Batches,
     Int64s,
-    Wanted,
     allocate_batches,
     concat_batches,
     take_batches,
@@ -37,10 +36,10 @@ from ottla.log.check.side_files import (
     check_snapshot,
 )
 from ottla.log.files.partition import Partition, Segment
-from ottla.log.read.segment import Window, read_windows
+from ottla.log.read.segment import Window
 from ottla.rules.producers.producer import Origin, no_markers
 from ottla.rules.producers.transactions import read_markers
-from ottla.storage.files import File, open_file
+from ottla.storage.files import File
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 _COORDINATOR_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -53,16 +52,6 @@ class Seen(NamedTuple):
     batches: Batches
     markers: Markers
     records: int
-
-
-def check_partition(
-    partition: Partition,
-    options: StorageOptions = DEFAULT_OPTIONS,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-) -> Iterator[Violation]:
-    """Every violation of a partition, in the order of its files."""
-    segments = (_see_segment(each, options, max_batch_bytes) for each in partition.segments)
-    yield from check_seen(partition, segments, options)
 
 
 def check_seen(
@@ -115,15 +104,6 @@ def _check_segment(
         yield _gaps(segment, state.gaps - gaps, state.missing - missing)
     batches = concat_batches(tables)
     yield from check_indexes(segment, batches, take_completed(state), options)
-
-
-def _see_segment(segment: Segment, options: StorageOptions, max_batch_bytes: int) -> Iterator[Seen]:
-    decoder = Decoder(Wanted.CONTROL, max_batch_bytes=max_batch_bytes)
-    with open_file(segment.log, options) as file:
-        window = None
-        for window in read_windows(file, max_batch_bytes=max_batch_bytes):
-            yield see_window(window, decoder)
-        yield see_tail(file, window)
 
 
 def see_window(window: Window, decoder: Decoder | None) -> Seen:

@@ -130,16 +130,6 @@ def _bad_properties(file: str, detail: str, found: str) -> CorruptLogError:
     return CorruptLogError(Violation(Rule.META_PROPERTIES_READABLE, detail, file, 0, found=found))
 
 
-def read_broker_epoch(data: bytes) -> int | None:
-    """The broker epoch of a clean shutdown; brokers before KIP-966 left the file empty."""
-    try:
-        content = json.loads(data)
-    except ValueError:
-        return None
-    epoch = content.get("brokerEpoch") if isinstance(content, dict) else None
-    return epoch if isinstance(epoch, int) else None
-
-
 def write_clean_shutdown(broker_epoch: int) -> bytes:
     """The bytes of a `.kafka_cleanshutdown`; that it exists is what a broker looks at."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()

@@ -30,18 +30,6 @@ def aborted_transactions(rows: list[tuple[int, int, int, int]]) -> Entries:
     return np.array([(CURRENT_VERSION, *row) for row in rows], dtype=TRANSACTION_INDEX_ENTRY)
 
 
-def collect_aborted(entries: Entries, fetch_offset: int, upper_bound: int) -> tuple[Entries, bool]:
-    """Transactions that touch [fetch_offset, upper_bound), and whether later segments need no look.
-
-    TransactionIndex.collectAbortedTxns: an entry whose last stable offset is at or past the bound
-    says that every transaction which began before it has ended.
-    """
-    ends = np.flatnonzero(entries["last_stable_offset"] >= upper_bound)
-    seen = entries[: int(ends[0]) + 1] if ends.size else entries
-    touches = (seen["last_offset"] >= fetch_offset) & (seen["first_offset"] < upper_bound)
-    return seen[touches], bool(ends.size)
-
-
 def check_transaction_index(data: bytes, base_offset: int, file: str) -> Iterator[Violation]:
     """What is wrong with an index whatever its log says."""
     entries = read_transaction_index(data)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.batch.decode import Decoder
 from ottla.errors import PublishError, Rule, Stage, Violation
 from ottla.kernels import status
 from ottla.kernels.search import salvage
@@ -29,8 +29,7 @@ from ottla.log.check.order import first_offsets
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.read.buffer import WINDOW_BYTES, Buffer
 from ottla.region import Region
-from ottla.storage.files import File, open_file
-from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.storage.files import File
 
 _TABLE_ROWS: Final = 1 << 14
 _RULES: Final = {str(rule): rule for rule in Rule}
@@ -52,19 +51,6 @@ class SegmentPlan(NamedTuple):
     segment: Segment
     kept: Batches
     quarantined: list[Violation]
-
-
-def plan_salvage(
-    partition: Partition,
-    options: StorageOptions = DEFAULT_OPTIONS,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-) -> list[SegmentPlan]:
-    """Decide for every byte of the logs of a partition."""
-    found = []
-    for segment in partition.segments:
-        with open_file(segment.log, options) as file:
-            found.append(find_intact(file, segment.base_offset, max_batch_bytes))
-    return plan_from(partition, found)
 
 
 def plan_from(partition: Partition, found: list[FoundBatches]) -> list[SegmentPlan]:

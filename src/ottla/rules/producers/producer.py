@@ -30,7 +30,6 @@ from ottla.kernels.status import (
 from ottla.kernels.tables import Batches, Int64s
 
 DEFAULT_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms
-LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000  # ProducerStateManager.LATE_TRANSACTION_BUFFER_MS
 
 FIRST_CAPACITY: Final = 64
 
@@ -110,15 +109,6 @@ class Appended(NamedTuple):
 
     completed: Completed
     stopped: Refusal | Duplicate | None
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What the coordinator asked about before a producer's first write (VerificationStateEntry)."""
-
-    timestamp: int
-    lowest_sequence: int
-    epoch: int
 
 
 def empty_state(capacity: int = FIRST_CAPACITY) -> ProducerState:
@@ -268,11 +258,6 @@ def _producer(state: ProducerState, row: int) -> Producer:
     )
 
 
-def known_producers(state: ProducerState) -> list[Producer]:
-    """All producers, in the order in which they were first seen."""
-    return [_producer(state, row) for row in range(state.count)]
-
-
 def open_rows(state: ProducerState) -> list[int]:
     """The rows of producers with an open transaction, by its first offset."""
     rows = []
@@ -281,15 +266,6 @@ def open_rows(state: ProducerState) -> list[int]:
         rows.append(row)
         row = int(state.producers.newer[row])
     return rows
-
-
-def is_late(state: ProducerState, now: int, max_transaction_timeout_ms: int) -> bool:
-    """Whether the oldest open transaction should have ended (hasLateTransaction)."""
-    oldest = int(state.cursor[kernels.OLDEST])
-    if max_transaction_timeout_ms <= 0 or oldest < 0:
-        return False
-    allowed = max_transaction_timeout_ms + LATE_TRANSACTION_BUFFER_MS
-    return now - int(state.producers.last_timestamp[oldest]) > allowed
 
 
 def remove_expired(
@@ -319,31 +295,3 @@ def _with_rows(state: ProducerState, rows: npt.NDArray[np.intp]) -> ProducerStat
         smaller.producers.newer[row] = after
     smaller.cursor[kernels.OLDEST], smaller.cursor[kernels.NEWEST] = chain[1], chain[-2]
     return smaller
-
-
-def verify(known: Verification | None, sequence: int, epoch: int, now: int) -> Verification:
-    """Remember a write that awaits the coordinator's word (maybeCreateVerificationStateEntry)."""
-    if known is None:
-        return Verification(now, sequence, epoch)
-    if epoch > known.epoch:
-        return Verification(known.timestamp, sequence, epoch)
-    lowest = min(known.lowest_sequence, sequence) if epoch == known.epoch else known.lowest_sequence
-    return Verification(known.timestamp, lowest, known.epoch)
-
-
-def is_verification_expired(
-    known: Verification, now: int, expiration_ms: int = DEFAULT_EXPIRATION_MS
-) -> bool:
-    """Whether nobody came back for it; by the broker's clock, unlike a producer's expiry."""
-    return now - known.timestamp >= expiration_ms
-
-
-def check_verified(known: Verification | None, batches: Batches, row: int) -> Refusal | None:
-    """Refuse a client's write that skips one which still awaits the coordinator."""
-    sequence = int(batches.base_sequence[row])
-    if known is None or sequence <= known.lowest_sequence:
-        return None
-    detail = f"producer {batches.producer_id[row]}: an earlier sequence awaits verification"
-    return Refusal(
-        row, Rule.SEQUENCE_IN_ORDER, detail, str(sequence), f"at most {known.lowest_sequence}"
-    )

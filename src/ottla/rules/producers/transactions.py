@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ottla.batch.attributes import codec_ids, is_control
+from ottla.batch.attributes import codec_ids
 from ottla.codec import Arena, CodecError, decompress_into
 from ottla.format.arrays import Bools
 from ottla.format.attributes import CODEC_MASK, ControlType
@@ -59,26 +59,25 @@ class Open(NamedTuple):
 class Transactions:
     """The fold: `add` tables of batches in order, then ask.
 
-    `end_offset` is the offset after the last batch seen. `refusals` are data batches that no broker
-    would have taken: not transactional while their producer had a transaction open.
+    `end_offset` is the offset after the last batch seen.
     """
 
     def __init__(self, state: ProducerState | None = None, end_offset: int = 0) -> None:
         self.state = state if state is not None else empty_state()
         self.end_offset = end_offset
-        self.refusals: list[Refusal] = []
         self._tables: list[Completed] = []
 
     def add(self, batches: Batches, markers: Markers) -> list[Refusal]:
-        """Take the next batches; return those that no broker would have taken."""
+        """Take the next batches; return those that no broker would have taken.
+
+        They are not transactional while their producer had a transaction open.
+        """
         completed, stopped = append_all(self.state, batches, markers, Origin.REPLICATION)
-        refused = [stop for stop in stopped if isinstance(stop, Refusal)]
-        self.refusals += refused
         if completed.last_offset.size:
             self._tables.append(completed)
         if batches.last_offset.size:
             self.end_offset = max(self.end_offset, int(batches.last_offset[-1]) + 1)
-        return refused
+        return [stop for stop in stopped if isinstance(stop, Refusal)]
 
     def completed(self) -> Completed:
         """Transactions that a marker ended, in order of the markers; the empty ones too."""
@@ -174,19 +173,6 @@ def aborted_mask(batches: Batches, aborted: Entries) -> Bools:
     found = np.zeros(batches.position.size, dtype=np.bool_)
     kernels.mark_aborted(batches, producer_ids, first_offsets, last_offsets, found)
     return found
-
-
-def committed_mask(
-    batches: Batches, aborted: Entries, last_stable_offset: int | None = None
-) -> Bools:
-    """Which batches a read_committed consumer gives (CompletedFetch); control batches never.
-
-    The aborted transactions name their markers, so that any part of a log can be asked about.
-    """
-    mask: Bools = ~aborted_mask(batches, aborted) & ~is_control(batches)
-    if last_stable_offset is not None:
-        mask &= batches.last_offset < last_stable_offset
-    return mask
 
 
 def is_hanging(

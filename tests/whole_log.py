@@ -1,0 +1,45 @@
+"""Verify and salvage from beginning to end in one go: the truth for jobs that cut logs in parts."""
+
+from collections.abc import Iterator
+
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
+from ottla.errors import Violation
+from ottla.kernels.tables import Wanted
+from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
+from ottla.log.files.partition import Partition, Segment
+from ottla.log.read.segment import read_windows
+from ottla.log.salvage.plan import SegmentPlan, find_intact, plan_from
+from ottla.storage.files import open_file
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+
+
+def check_partition(
+    partition: Partition,
+    options: StorageOptions = DEFAULT_OPTIONS,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[Violation]:
+    """Every violation of a partition, in the order of its files."""
+    segments = (_see_segment(each, options, max_batch_bytes) for each in partition.segments)
+    yield from check_seen(partition, segments, options)
+
+
+def _see_segment(segment: Segment, options: StorageOptions, max_batch_bytes: int) -> Iterator[Seen]:
+    decoder = Decoder(Wanted.CONTROL, max_batch_bytes=max_batch_bytes)
+    with open_file(segment.log, options) as file:
+        window = None
+        for window in read_windows(file, max_batch_bytes=max_batch_bytes):
+            yield see_window(window, decoder)
+        yield see_tail(file, window)
+
+
+def plan_salvage(
+    partition: Partition,
+    options: StorageOptions = DEFAULT_OPTIONS,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> list[SegmentPlan]:
+    """Decide for every byte of the logs of a partition."""
+    found = []
+    for segment in partition.segments:
+        with open_file(segment.log, options) as file:
+            found.append(find_intact(file, segment.base_offset, max_batch_bytes))
+    return plan_from(partition, found)
