@@ -16,12 +16,15 @@ def tell_waiting(arguments: argparse.Namespace) -> None:
     """Say on stderr where a commit is waiting, and which command finishes it."""
     # Imported here: `ottla --help` must not wait for Arrow.
     from ottla.publish.journal import journal_folder, waiting_journals
+    from ottla.storage.files import is_remote
 
     for out in _outputs(arguments):
         try:
             waiting = waiting_journals(out)
         except OSError as error:
-            print(f"ottla: can not tell whether a commit waits: {error}", file=sys.stderr)
+            # Of an object store the command itself says what is wrong.
+            if not is_remote(out):
+                print(f"ottla: can not tell whether a commit waits: {error}", file=sys.stderr)
             continue
         for name in waiting:
             print(

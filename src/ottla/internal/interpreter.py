@@ -70,8 +70,8 @@ def struct_reader(fields: tuple[SchemaField, ...], version: int, *, flexible: bo
     """Read these fields at this version into a dict.
 
     The function is put together as source, as namedtuple does: one call for all neighbouring fields
-    of fixed size, none for a short string, and a dict display. Closures, one for each field, took 6 to
-    38 % more time (rows of `benchmarks/bench_internal.py`).
+    of fixed size, none for a short string, and a dict display. Closures, one for each field, took
+    6 to 38 % more time (rows of `benchmarks/bench_internal.py`).
     """
     names = dict(_NAMES)
     lines = _struct_lines(fields, version, flexible, names)
