@@ -19,6 +19,7 @@ _.__getattr__  # of the package: names that need Spark are imported when asked f
 _._value_  # of an enum
 _.atexit  # of a finalizer: nothing runs when the process ends
 _.writeable  # a flag of NumPy
+_.CACHE_DIR  # of Numba's configuration
 _.colour  # a cell is taken apart as a tuple
 
 # Members of enums that are looked up by their value.
@@ -29,11 +30,6 @@ _.TOPICS
 _.CONFIGS
 _.METADATA
 
-# Kafka's own account of a log to clean (LogToClean.needCompactionNow); a test reads it.
-_.lag_exceeded
-
-# `ottla clone` writes these files, and verify reads meta.properties.
-read_meta_properties
+# `ottla clone` will write these files.
 write_meta_properties
 write_clean_shutdown
-write_offset_checkpoint
