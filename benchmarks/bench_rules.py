@@ -199,7 +199,7 @@ def _append_parts(windows: list[Window], target: Codec | None) -> dict[str, Work
 
     if target is None:
         return {"decode": decode}
-    decoded = [decode_whole(Decoder(_ALL), *window) for window in windows]
+    decoded = [decode_whole(Decoder(_ALL), *window).decoded for window in windows]
     batched = [
         (records._replace(offset=np.arange(records.offset.size)), np.append(0, np.cumsum(rows)))
         for records, rows in decoded
@@ -242,12 +242,14 @@ def _compaction(codec: Codec) -> Sum:
         return RECORDS
 
     def decode_keys() -> int:
-        return sum(decode_whole(by_key, *window).records.offset.size for window in windows)
+        groups = (decode_whole(by_key, *window) for window in windows)
+        return sum(group.decoded.records.offset.size for group in groups)
 
     def decode() -> int:
-        return sum(decode_whole(whole_records, *window).records.offset.size for window in windows)
+        groups = (decode_whole(whole_records, *window) for window in windows)
+        return sum(group.decoded.records.offset.size for group in groups)
 
-    decoded = [decode_whole(Decoder(_ALL, check_crcs=False), *window) for window in windows]
+    decoded = [decode_whole(Decoder(_ALL, check_crcs=False), *window).decoded for window in windows]
     survivors = learn()
     kept = [_kept(window, each, survivors) for window, each in zip(windows, decoded, strict=True)]
 

@@ -53,9 +53,9 @@ def decode(data: Bytes) -> int:
             rows, stopped, _, _ = scan(data, at, min(size, at + needed), 0, table)
         batches = take_batches(table, slice(0, rows))
         compute_crcs(data, 0, batches)
-        for chunk in decoder.decode(Region(data, size, "memory", 0), batches):
-            count += records_to_arrow(chunk, COLUMNS).num_rows
-        assert not decoder.broken
+        for chunk, broken in decoder.decode(Region(data, size, "memory", 0), batches):
+            assert not broken
+            count += 0 if chunk is None else records_to_arrow(chunk, COLUMNS).num_rows
         at = stopped
     rest = decoder.flush()
     return count + (records_to_arrow(rest, COLUMNS).num_rows if rest is not None else 0)

@@ -81,8 +81,9 @@ def decode(data: bytes) -> tuple[int, int]:
         found, stopped, _, _ = scan(source, at, len(data), 0, table)
         batches = take_batches(table, slice(0, found))
         compute_crcs(source, 0, batches)
-        records += sum(chunk.count for chunk in decoder.decode(region, batches))
-        broken += len(decoder.broken)
+        for chunk, left_out in decoder.decode(region, batches):
+            records += chunk.count if chunk is not None else 0
+            broken += len(left_out)
         rest = decoder.flush()
         records += rest.count if rest is not None else 0
         if stopped <= at:

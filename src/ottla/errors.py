@@ -6,7 +6,7 @@ Messages name no flags and no options: where one is needed, a `Term` stands for 
 with the table it checks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Self
@@ -207,6 +207,13 @@ class CorruptLogError(Exception):
     def __init__(self, violation: Violation) -> None:
         super().__init__(violation)  # in args, so that the error pickles
         self.violation = violation
+
+
+def require_sound(violations: Iterable[Violation]) -> None:
+    """Raise the first error; a warning or a note costs nobody a record."""
+    for violation in violations:
+        if violation.rule.severity is Severity.ERROR:
+            raise CorruptLogError(violation)
 
 
 class Term(Enum):

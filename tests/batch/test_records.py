@@ -75,9 +75,11 @@ def test_groups_together_hold_every_record_beside_its_batch(allocate: Any, most:
     region, batches, _ = tables(data)
     compute_crcs(region.data, 0, batches)
     decoder = Decoder(ALL, allocate=allocate)
-    spans = []
-    for span, decoded in decode_groups(decoder, region, batches, most):
+    spans, named = [], []
+    for span, decoded, broken in decode_groups(decoder, region, batches, most):
         spans.append(span)
+        named += [bad.violation.position for bad in broken]
+        assert all(span.start <= bad.row < span.stop for bad in broken)
         positions = np.repeat(take_batches(batches, span).position, decoded.rows).tolist()
         inside = set(batches.position[span].tolist())
         expected = [
@@ -92,7 +94,7 @@ def test_groups_together_hold_every_record_beside_its_batch(allocate: Any, most:
     assert edges[-1] == batches.position.size
     assert (len(spans) > 1) == (most < 1 << 40)
     errors = [line["position"] for line in lines if line["type"] == "error"]
-    assert [each.violation.position for each in decoder.broken] == errors
+    assert named == errors
     assert len(errors) == 1
 
 
@@ -112,7 +114,9 @@ def test_a_window_without_records_leaves_nothing_to_the_next(nothing: bytes) -> 
         region, batches, _ = tables(window)
         compute_crcs(region.data, 0, batches)
         found = [
-            row for _, group in decode_groups(decoder, region, batches) for row in described(group)
+            row
+            for group in decode_groups(decoder, region, batches)
+            for row in described(group.decoded)
         ]
         expected = [line for line in naive.decode(window) if line["type"] == "record"]
         assert [row[0] for row in found] == [line["offset"] for line in expected]
@@ -123,7 +127,8 @@ def test_a_group_ends_with_the_batch_that_fills_it() -> None:
     data = b"".join(batch([Row(n, 0, None, bytes(MIB))], codec=4) for n in range(100))
     region, batches, _ = tables(data)
     decoder = Decoder(ALL, check_crcs=False, allocate=Reused())
-    counts = [decoded.rows.size for _, decoded in decode_groups(decoder, region, batches, 8 * MIB)]
+    groups = decode_groups(decoder, region, batches, 8 * MIB)
+    counts = [group.decoded.rows.size for group in groups]
     assert sum(counts) == 100
     assert max(counts) <= 9
 
@@ -135,7 +140,7 @@ def test_columns_that_nobody_asked_for_do_not_hinder(wanted: int) -> None:
     decoder = Decoder(wanted, check_crcs=False, allocate=Reused())
     groups = [
         (records.offset.tolist(), rows.tolist())
-        for _, (records, rows) in decode_groups(decoder, region, batches, 1)
+        for _, (records, rows), _ in decode_groups(decoder, region, batches, 1)
     ]
     assert len(groups) > 1
     assert [offset for offsets, _ in groups for offset in offsets] == list(range(90_000))

@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 import naive
+from ottla.batch.records import decode_sound_groups
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.producers.state import Markers
 from ottla.kernels.tables import Batches, Int64s, take_batches
 from ottla.region import Region
-from ottla.rules.cleaner.cleaning import Cleaned, clean_window, decode_window, make_decoder
+from ottla.rules.cleaner.cleaning import Cleaned, clean_window, make_decoder
 from ottla.rules.cleaner.compaction import Cleaner, Round, last_records
 from ottla.rules.cleaner.survivors import Learning, NewestKeys, find_entries
 from ottla.rules.producers.producer import empty_state
@@ -38,7 +39,7 @@ def transactions_of(data: bytes) -> Transactions:
 def find_survivors(region: Region, batches: Batches, aborted: Entries, dirty: int) -> Int64s:
     """The first pass: the offsets that stay for their key's sake."""
     newest = NewestKeys()
-    for span, decoded in decode_window(make_decoder(), region, batches):
+    for span, decoded in decode_sound_groups(make_decoder(), region, batches):
         group = take_batches(batches, span)
         newest.put(find_entries(Learning(SECRET, dirty), group, decoded, aborted))
     return np.sort(np.concatenate([newest.newest(), newest.confirmed()]))

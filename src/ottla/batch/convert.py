@@ -24,8 +24,8 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.encode import encode_batches, split
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.rebuild import header_of
-from ottla.batch.records import Decoded, Reused, decode_groups, take_records
-from ottla.errors import CorruptLogError, OptionError
+from ottla.batch.records import Decoded, Reused, decode_sound_groups, take_records
+from ottla.errors import OptionError
 from ottla.format.arrays import Bools
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
@@ -86,9 +86,7 @@ def convert(
     """Convert the batches of a window, by groups; a broken one raises, as does a loss nobody
     allowed.
     """
-    for span, decoded in decode_groups(decoder, region, batches):
-        if decoder.broken:
-            raise CorruptLogError(decoder.broken[0].violation)
+    for span, decoded in decode_sound_groups(decoder, region, batches):
         yield _convert_group(region, take_batches(batches, span), decoded, conversion)
 
 

@@ -5,7 +5,7 @@ The only place that turns a kernel's status into a violation.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -94,6 +94,63 @@ class Broken:
     violation: Violation
 
 
+class Piece(NamedTuple):
+    """A full chunk, or None at the end of a window, and what was left out since the piece before.
+
+    The chunk may hold records from behind what was left out.
+    """
+
+    chunk: Chunk | None
+    broken: list[Broken]
+
+
+class _LeftOut:
+    """What was left out of a window and is not handed over yet.
+
+    A wrapper can hold millions of broken messages, each of which would cost more memory than it has
+    bytes: the last that is named stands for all that follow it, and waits until they are known.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[Broken] = []
+        self._last: Broken | None = None
+        self._row = -1
+        self._count = 0
+
+    def add(self, broken: Broken) -> None:
+        if broken.row != self._row:
+            self._name_last()
+            self._row, self._count = broken.row, 0
+        self._count += 1
+        if self._count < MAX_BROKEN_MESSAGES:
+            self._known.append(broken)
+            return
+        if self._last is None:
+            self._last = broken
+            return
+        unnamed = self._count - MAX_BROKEN_MESSAGES
+        self._last = replace(
+            self._last,
+            violation=replace(
+                self._last.violation,
+                detail=f"message {self._last.index} of the wrapper, and {unnamed} more after it",
+                last_offset=broken.violation.last_offset,
+            ),
+        )
+
+    def take(self, reached: int) -> list[Broken]:
+        """What is known when all batches before row `reached` are decoded."""
+        if self._row < reached:
+            self._name_last()
+        taken, self._known = self._known, []
+        return taken
+
+    def _name_last(self) -> None:
+        if self._last is not None:
+            self._known.append(self._last)
+            self._last = None
+
+
 def allocate_chunk(wanted: Wanted, needed: int, allocate: Allocate) -> RecordBuffers:
     """Room for a chunk; `needed` is what a single record or batch is known to take."""
     data = max(CHUNK_BYTES, needed) + PADDING
@@ -136,8 +193,7 @@ def allocate_chunk(wanted: Wanted, needed: int, allocate: Allocate) -> RecordBuf
 class Decoder:
     """Turns windows into chunks; keeps the arena and the half-filled chunk between windows.
 
-    `broken` holds what was left out of the window decoded last; `payloads` how each of its batches
-    went.
+    `payloads` says of each batch of the window decoded last where its records lie.
     """
 
     def __init__(
@@ -159,12 +215,20 @@ class Decoder:
         self.buffers: RecordBuffers | None = None
         self.pieces: list[tuple[Batches, Int64s]] = []
         self.payloads = allocate_payloads(0)
-        self.broken: list[Broken] = []
-        self._unnamed = 0
+        self._left_out = _LeftOut()
 
-    def decode(self, region: Region, batches: Batches) -> Iterator[Chunk]:
-        """Give the chunks that become full; the rest stays until the next window or `flush`."""
-        self.broken = []
+    def decode(self, region: Region, batches: Batches) -> Iterator[Piece]:
+        """Give the chunks that become full, and all that was left out of the window.
+
+        Records that fill no chunk stay until the next window or `flush`.
+        """
+        self._left_out = _LeftOut()
+        yield from self._decode(region, batches)
+        broken = self._left_out.take(batches.position.size)
+        if broken:
+            yield Piece(None, broken)
+
+    def _decode(self, region: Region, batches: Batches) -> Iterator[Piece]:
         payloads = self.payloads = allocate_payloads(batches.position.size, self.allocate)
         compressed, broken = validate_batches(
             region.data,
@@ -197,7 +261,7 @@ class Decoder:
         payloads: Payloads,
         failures: dict[int, CodecError],
         origin: int,
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Piece]:
         """Gather rows that are decompressed; `origin` is the first one's row in the window."""
         cursor = self.cursor
         cursor[gather.ROW] = 0
@@ -234,7 +298,7 @@ class Decoder:
                 payloads.rows[taken] = 0
                 chunk = self.flush()
                 if chunk is not None:
-                    yield chunk
+                    yield Piece(chunk, self._left_out.take(origin + reached))
 
     def flush(self) -> Chunk | None:
         """What is left, if anything; the next chunk gets buffers of its own.
@@ -312,28 +376,7 @@ class Decoder:
         self.cursor[gather.REJECTED] = 0
         noted.sort(key=lambda broken: (broken.row, broken.index))
         for broken in noted:
-            self._note(Broken(origin + broken.row, broken.index, broken.violation))
-
-    def _note(self, broken: Broken) -> None:
-        """Keep it; the last of too many messages of one wrapper stands for all that follow it.
-
-        A wrapper can hold millions, each of which would cost more memory than it has bytes.
-        """
-        known = self.broken
-        if len(known) < MAX_BROKEN_MESSAGES or known[-MAX_BROKEN_MESSAGES].row != broken.row:
-            self._unnamed = 0
-            known.append(broken)
-            return
-        self._unnamed += 1
-        last = known[-1]
-        known[-1] = replace(
-            last,
-            violation=replace(
-                last.violation,
-                detail=f"message {last.index} of the wrapper, and {self._unnamed} more after it",
-                last_offset=broken.violation.last_offset,
-            ),
-        )
+            self._left_out.add(Broken(origin + broken.row, broken.index, broken.violation))
 
 
 def describe_rejected(region: Region, batches: Batches, line: list[int]) -> Broken:

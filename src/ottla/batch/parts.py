@@ -50,16 +50,22 @@ def read_headers(region: Region, batches: Batches, *, check_crcs: bool) -> Part:
 def read_parts(decoder: Decoder, region: Region, batches: Batches) -> Iterator[Part]:
     """Batches with their records; the decoder keeps nothing of the window afterwards."""
     first, resumed = 0, False
-    for chunk in decoder.decode(region, batches):
+    left_out: list[Broken] = []
+    for chunk, broken in decoder.decode(region, batches):
+        if chunk is None:
+            left_out = broken
+            break
         # The decoder stopped inside this batch, or before it.
         last = int(np.searchsorted(batches.position, chunk.pieces[-1][0].position[-1]))
         counts = _record_counts(chunk, batches)
-        begun = bool(counts[last] > 0 or any(broken.row == last for broken in decoder.broken))
-        yield _part(decoder, batches, slice(first, last + begun), counts, resumed, chunk)
+        begun = bool(counts[last] > 0 or any(bad.row == last for bad in broken))
+        known = _base_known(decoder, batches)
+        yield _part(batches, slice(first, last + begun), known, counts, resumed, chunk, broken)
         first, resumed = last, begun
     rest = decoder.flush()
     counts = np.zeros_like(batches.position) if rest is None else _record_counts(rest, batches)
-    yield _part(decoder, batches, slice(first, counts.size), counts, resumed, rest)
+    known = _base_known(decoder, batches)
+    yield _part(batches, slice(first, counts.size), known, counts, resumed, rest, left_out)
 
 
 def _record_counts(chunk: Chunk, batches: Batches) -> Int64s:
@@ -70,19 +76,21 @@ def _record_counts(chunk: Chunk, batches: Batches) -> Int64s:
 
 
 def _part(
-    decoder: Decoder,
     batches: Batches,
     rows: slice,
+    known: Bools,
     counts: Int64s,
     resumed: bool,
     chunk: Chunk | None,
+    broken: list[Broken],
 ) -> Part:
-    known = _states_base(batches) | (decoder.payloads.opened != 0)
-    broken = [
-        Broken(broken.row - rows.start, broken.index, broken.violation) for broken in decoder.broken
-    ]
-    decoder.broken.clear()
-    return Part(take_batches(batches, rows), known[rows], counts[rows], resumed, chunk, broken)
+    moved = [Broken(bad.row - rows.start, bad.index, bad.violation) for bad in broken]
+    return Part(take_batches(batches, rows), known[rows], counts[rows], resumed, chunk, moved)
+
+
+def _base_known(decoder: Decoder, batches: Batches) -> Bools:
+    known: Bools = _states_base(batches) | (decoder.payloads.opened != 0)
+    return known
 
 
 def _states_base(batches: Batches) -> Bools:

@@ -20,8 +20,7 @@ from ottla.batch.decode import Decoder
 from ottla.batch.encode import encode_batches, split
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.recompress import recompress
-from ottla.batch.records import Decoded, decode_groups, take_records
-from ottla.errors import CorruptLogError
+from ottla.batch.records import Decoded, decode_sound_groups, take_records
 from ottla.format.arrays import Bools
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
@@ -37,9 +36,7 @@ def rebatch(
     They come in groups, as they are decoded: records of two groups are never joined, as little as
     those of two windows.
     """
-    for span, decoded in decode_groups(decoder, region, batches):
-        if decoder.broken:
-            raise CorruptLogError(decoder.broken[0].violation)
+    for span, decoded in decode_sound_groups(decoder, region, batches):
         yield _rebatch_group(checker, region, take_batches(batches, span), decoded, conversion)
 
 

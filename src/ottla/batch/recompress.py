@@ -10,7 +10,7 @@ from ottla.batch.decode import Decoder
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.records import GROUP_BYTES
 from ottla.codec import Arena, compress, decompress_into, resolve_level
-from ottla.errors import CorruptLogError
+from ottla.errors import require_sound
 from ottla.format.arrays import Bools
 from ottla.format.attributes import CODEC_MASK, Codec
 from ottla.format.layout import BATCH_OVERHEAD
@@ -35,11 +35,9 @@ def recompress(
     Control batches and those without records are copied: Kafka compresses neither. What was small
     while it was compressed may become large: a piece ends when its payloads are about GROUP_BYTES.
     """
-    for _ in checker.decode(region, batches):
-        continue
+    for _, broken in checker.decode(region, batches):
+        require_sound(bad.violation for bad in broken)
     checker.flush()
-    if checker.broken:
-        raise CorruptLogError(checker.broken[0].violation)
     same = (codec_ids(batches) == codec) | is_control(batches) | (batches.count == 0)
     payloads: list[bytes | memoryview] = []
     first = size = 0

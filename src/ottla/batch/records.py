@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ottla.batch.decode import Chunk, Decoder
+from ottla.batch.decode import Broken, Chunk, Decoder
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.rows import pack_rows
-from ottla.errors import UnsupportedError
+from ottla.errors import UnsupportedError, require_sound
 from ottla.format.arrays import Bools, Int32s
 from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.cleaner.compaction import take_bytes
@@ -48,22 +48,36 @@ class Reused:
         return self.arrays[self.taken - 1][:size]
 
 
+class DecodedGroup(NamedTuple):
+    """Some batches of a window, their records, and what was left out of them.
+
+    Rows of `broken` count from the first batch of the window.
+    """
+
+    span: slice
+    decoded: Decoded
+    broken: list[Broken]
+
+
 def decode_groups(
     decoder: Decoder, region: Region, batches: Batches, most: int = GROUP_BYTES
-) -> Iterator[tuple[slice, Decoded]]:
+) -> Iterator[DecodedGroup]:
     """The batches of a window in groups, each with all records of its batches.
 
     A window may expand to anything: a group ends when its records have about `most` bytes, or is
-    one batch with more. Each must be used before the next is asked for. What was broken up to its
-    end is in `decoder.broken`.
+    one batch with more. Each must be used before the next is asked for.
     """
     reused = decoder.allocate if isinstance(decoder.allocate, Reused) else Reused()
     decoder.flush()  # it may hold memory that is given out again now
     reused.taken = 0
     rows = np.zeros(batches.position.size, dtype=np.int64)
     held: list[RecordBuffers] = []
+    broken: list[Broken] = []
     first = size = 0
-    for chunk in decoder.decode(region, batches):
+    for chunk, left_out in decoder.decode(region, batches):
+        broken += left_out
+        if chunk is None:
+            break
         last = _hold(chunk, batches, held, rows)
         size += _size_of(held[-1])
         if size < most or last == first:
@@ -71,13 +85,24 @@ def decode_groups(
         # The chunk may have ended inside its last batch, which is therefore left to the next group.
         records, count = concat_records(held), int(rows[first:last].sum())
         held = [take_records(records, np.arange(count, records.offset.size))]
-        yield slice(first, last), Decoded(_first_rows(records, count), rows[first:last])
+        decoded = Decoded(_first_rows(records, count), rows[first:last])
+        yield DecodedGroup(slice(first, last), decoded, [bad for bad in broken if bad.row < last])
         reused.taken = 1  # the decoder still needs its payloads, which it asked for first
+        broken = [bad for bad in broken if bad.row >= last]
         first, size = last, _size_of(held[0])
     rest = decoder.flush()
     if rest is not None:
         _hold(rest, batches, held, rows)
-    yield slice(first, rows.size), Decoded(concat_records(held), rows[first:])
+    yield DecodedGroup(slice(first, rows.size), Decoded(concat_records(held), rows[first:]), broken)
+
+
+def decode_sound_groups(
+    decoder: Decoder, region: Region, batches: Batches
+) -> Iterator[tuple[slice, Decoded]]:
+    """As `decode_groups`, for who writes: a broken batch raises, as leaving it out loses data."""
+    for span, decoded, broken in decode_groups(decoder, region, batches):
+        require_sound(bad.violation for bad in broken)
+        yield span, decoded
 
 
 def _hold(chunk: Chunk, batches: Batches, held: list[RecordBuffers], rows: Int64s) -> int:
@@ -88,13 +113,10 @@ def _hold(chunk: Chunk, batches: Batches, held: list[RecordBuffers], rows: Int64
     return int(np.searchsorted(batches.position, chunk.pieces[-1][0].position[-1]))
 
 
-def decode_whole(decoder: Decoder, region: Region, batches: Batches) -> Decoded:
-    """All records at once; for batches of which someone knows that they are not too many.
-
-    What was broken is in `decoder.broken`.
-    """
-    ((_, decoded),) = decode_groups(decoder, region, batches, most=_NO_BOUND)
-    return decoded
+def decode_whole(decoder: Decoder, region: Region, batches: Batches) -> DecodedGroup:
+    """All batches as one group; for those of which someone knows that they are not too many."""
+    (group,) = decode_groups(decoder, region, batches, most=_NO_BOUND)
+    return group
 
 
 def _first_rows(records: RecordBuffers, count: int) -> RecordBuffers:

@@ -234,7 +234,8 @@ def _find_in_segment(
             for row in rows.tolist():
                 decoder = Decoder(Wanted.OFFSETS)
                 one = take_batches(window.batches, slice(row, row + 1))
-                chunks = [*decoder.decode(window.region, one), decoder.flush()]
+                pieces = decoder.decode(window.region, one)
+                chunks = [*(piece.chunk for piece in pieces), decoder.flush()]
                 found = _first_not_older(chunks, timestamp)
                 if found is not None:
                     return found

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.batch.decode import Decoder
-from ottla.batch.records import Reused
+from ottla.batch.records import Reused, decode_sound_groups
 from ottla.catalog.slices import Slice
 from ottla.errors import Row
 from ottla.format.names import Kind, file_name
@@ -30,7 +30,7 @@ from ottla.log.write.side_files import SideFiles, stage_segment
 from ottla.publish.account import account_row
 from ottla.publish.journal import FinishedPartition, Job, StagedFile, staged_path
 from ottla.region import Region
-from ottla.rules.cleaner.cleaning import UNCLEANABLE, clean_window, decode_window, make_decoder
+from ottla.rules.cleaner.cleaning import UNCLEANABLE, clean_window, make_decoder
 from ottla.rules.cleaner.compaction import Cleaner, InTransaction, Outcome, Round
 from ottla.rules.cleaner.survivors import unpack_offsets
 from ottla.rules.producers.transactions import read_markers
@@ -116,7 +116,7 @@ def _whole_windows(part: CompactPart) -> Iterator[tuple[Segment, Window]]:
 
 
 def _copied(decoder: Decoder, window: Window, log_start: int) -> CleanedWindow:
-    groups = decode_window(decoder, window.region, window.batches)
+    groups = decode_sound_groups(decoder, window.region, window.batches)
     rows = np.concatenate([decoded.rows for _, decoded in groups])
     kept = window.batches.last_offset >= log_start
     count, read, written = kept.size, int(rows.sum()), int(rows[kept].sum())

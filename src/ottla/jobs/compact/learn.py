@@ -16,14 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ottla.batch.decode import Decoder
-from ottla.batch.records import Reused
+from ottla.batch.records import Reused, decode_sound_groups
 from ottla.catalog.slices import Slice, Task
 from ottla.errors import CorruptLogError, OptionError, Term
 from ottla.jobs.rewrite.plan import sound_windows
 from ottla.kernels.tables import Int64s, Wanted, take_batches
 from ottla.log.files.transaction_index import read_transaction_index
 from ottla.publish.journal import Job, new_staged_name, staged_path
-from ottla.rules.cleaner.cleaning import UNCLEANABLE, decode_window
+from ottla.rules.cleaner.cleaning import UNCLEANABLE
 from ottla.rules.cleaner.survivors import (
     KeyEntries,
     Learning,
@@ -148,7 +148,7 @@ def _slice_entries(
     aborted = read_transaction_index(part.aborted)
     with open_file(part.log, storage) as file:
         for window in sound_windows(file, part, decoder.max_batch_bytes):
-            for span, decoded in decode_window(decoder, window.region, window.batches):
+            for span, decoded in decode_sound_groups(decoder, window.region, window.batches):
                 batches = take_batches(window.batches, span)
                 if not log.drops_unkeyed and has_unkeyed(log.told, batches, decoded, aborted):
                     raise OptionError(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ottla.arrow.to_arrow import batches_to_arrow, records_to_arrow, wanted_flags
-from ottla.batch.decode import Chunk, Decoder
+from ottla.batch.decode import Broken, Chunk, Decoder
 from ottla.batch.memory import allocate_from_pool
 from ottla.catalog.logs import Bounds, report_loss
 from ottla.catalog.positions import find_entry, read_index_file
@@ -87,11 +87,13 @@ def _read(part: Slice, columns: Sequence[str], options: ReadOptions) -> Iterator
         allocate=allocate_from_pool,
     )
     for window in _windows(part, options):
-        for chunk in decoder.decode(window.region, window.batches):
-            if options.mode is Mode.FAILFAST and _asked(decoder, part):
+        violations: list[Violation] = []
+        for chunk, broken in decoder.decode(window.region, window.batches):
+            violations += _asked(broken, part)
+            if violations and options.mode is Mode.FAILFAST:
                 break  # the chunk may hold what is behind the damage
-            yield _finish(chunk, part, columns)
-        violations = _asked(decoder, part)
+            if chunk is not None:
+                yield _finish(chunk, part, columns)
         if _is_error(window.violation):
             violations.append(window.violation)
         if violations and options.mode is not Mode.FAILFAST:
@@ -101,9 +103,9 @@ def _read(part: Slice, columns: Sequence[str], options: ReadOptions) -> Iterator
     yield _finish_chunk(decoder.flush(), part, columns)
 
 
-def _asked(decoder: Decoder, part: Slice) -> list[Violation]:
-    """What is broken so far of what the slice asks for."""
-    return [broken.violation for broken in decoder.broken if _is_asked(broken.violation, part)]
+def _asked(broken: Sequence[Broken], part: Slice) -> list[Violation]:
+    """What is broken of what the slice asks for."""
+    return [bad.violation for bad in broken if _is_asked(bad.violation, part)]
 
 
 def _windows(part: Slice, options: ReadOptions) -> Iterator[Window]:

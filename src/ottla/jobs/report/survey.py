@@ -172,9 +172,9 @@ def _see(survey: Survey, decoder: Decoder, window: Window, part: Slice, newest: 
         return newest
     stored = raw = 0
     packed = 0.0
-    for span, (records, rows) in decode_groups(decoder, window.region, window.batches):
+    for span, (records, rows), left_out in decode_groups(decoder, window.region, window.batches):
         every = take_batches(window.batches, span)
-        broken = np.isin(every.position, [each.violation.position for each in decoder.broken])
+        broken = np.isin(every.position, [bad.violation.position for bad in left_out])
         batches = take_batches(every, ~broken)
         sizes = record_sizes(records)
         its_raw = int(sizes.sum()) + RECORD_OVERHEAD * sizes.size

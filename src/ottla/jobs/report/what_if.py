@@ -227,10 +227,12 @@ def try_unit(trial: Trial) -> Iterator[pa.RecordBatch]:
 
 def _sound(checker: Decoder, region: Region, batches: Batches) -> Batches:
     """Without the batches that no reader gives: `convert` would stop there."""
-    for _ in checker.decode(region, batches):
-        continue
+    broken = [
+        bad.violation.position
+        for _, left_out in checker.decode(region, batches)
+        for bad in left_out
+    ]
     checker.flush()
-    broken = [each.violation.position for each in checker.broken]
     return take_batches(batches, ~np.isin(batches.position, broken))
 
 

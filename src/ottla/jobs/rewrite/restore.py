@@ -18,11 +18,11 @@ from ottla.batch.attributes import has_delete_horizon, is_control
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import RemainingRecords, rebuild
-from ottla.batch.records import Reused, decode_groups
+from ottla.batch.records import Reused, decode_sound_groups
 from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection, choose_logs
 from ottla.catalog.slices import Slice
-from ottla.errors import CorruptLogError, OptionError, Term
+from ottla.errors import OptionError, Term
 from ottla.format.arrays import Bools
 from ottla.format.names import is_topic_name
 from ottla.format.sentinels import NO_TIMESTAMP
@@ -82,9 +82,7 @@ class Restoring:
         if self.wanted.wants_all and not broken.any():
             yield Changed(region, batches, batches.position.size, 0, count_records(batches))
             return
-        for span, (records, rows) in decode_groups(decoder, region, batches):
-            if decoder.broken:
-                raise CorruptLogError(decoder.broken[0].violation)
+        for span, (records, rows) in decode_sound_groups(decoder, region, batches):
             mask = choose_records(records, self.wanted)
             data, copied = _write(region, take_batches(batches, span), rows, records, mask)
             new_region, new_batches = scanned(data, region.path)

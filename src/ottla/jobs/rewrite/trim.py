@@ -13,7 +13,7 @@ from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import RemainingRecords, rebuild, rebuild_empty
 from ottla.batch.records import decode_whole
 from ottla.catalog.logs import Bounds
-from ottla.errors import CorruptLogError
+from ottla.errors import require_sound
 from ottla.format.arrays import Bools
 from ottla.format.sentinels import INT64_MAX, NO_OFFSET, NO_SEQUENCE, NO_TIMESTAMP
 from ottla.kernels.bytes.crc import compute_crcs
@@ -71,9 +71,8 @@ def _cut(
 ) -> Iterator[Trimmed]:
     """What is left of a batch; nothing of an old format that has no record within the bounds."""
     decoder = Decoder(_ALL, max_batch_bytes=max_batch_bytes)
-    records, _ = decode_whole(decoder, region, one)
-    if decoder.broken:
-        raise CorruptLogError(decoder.broken[0].violation)
+    _, (records, _), broken = decode_whole(decoder, region, one)
+    require_sound(bad.violation for bad in broken)
     kept = np.flatnonzero((records.offset >= span[0]) & (records.offset < span[1]))
     is_current = bool(one.magic[0] == CURRENT_MAGIC)
     if kept.size == records.offset.size and not is_current:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.batch.attributes import timestamp_types
-from ottla.batch.decode import Chunk, Decoder
+from ottla.batch.decode import Chunk, Decoder, Piece
 from ottla.batch.parts import read_headers
 from ottla.errors import Rule, Stage, Violation
 from ottla.format.attributes import TimestampType
@@ -113,10 +113,9 @@ def see_window(window: Window, decoder: Decoder | None) -> Seen:
         broken = read_headers(window.region, window.batches, check_crcs=True).broken
         records = int(window.batches.count[window.batches.count > 0].sum())
     else:
-        chunks = [*decoder.decode(window.region, window.batches)]
-        rest = decoder.flush()
-        chunks += [rest] if rest is not None else []
-        broken = decoder.broken
+        pieces = [*decoder.decode(window.region, window.batches), Piece(decoder.flush(), [])]
+        chunks = [piece.chunk for piece in pieces if piece.chunk is not None]
+        broken = [bad for piece in pieces for bad in piece.broken]
         records = sum(chunk.count for chunk in chunks)
     violations = [bad.violation for bad in broken]
     whole = [bad.row for bad in broken if bad.violation.rule.stage is not Stage.RECORD]

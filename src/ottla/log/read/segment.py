@@ -200,11 +200,13 @@ def read_records(
     """The records of an open segment, as `read_segment`."""
     decoder = Decoder(wanted, max_batch_bytes=max_batch_bytes, allocate=allocate_from_pool)
     for window in read_windows(file, max_batch_bytes=max_batch_bytes):
-        for chunk in decoder.decode(window.region, window.batches):
-            if decoder.broken and mode is Mode.FAILFAST:
+        violations: list[Violation] = []
+        for chunk, broken in decoder.decode(window.region, window.batches):
+            violations += (bad.violation for bad in broken)
+            if violations and mode is Mode.FAILFAST:
                 break  # the chunk may hold what is behind the damage
-            yield _finish(records_to_arrow(chunk, columns), mode)
-        violations = [broken.violation for broken in decoder.broken]
+            if chunk is not None:
+                yield _finish(records_to_arrow(chunk, columns), mode)
         if window.violation is not None and window.violation.rule.severity is Severity.ERROR:
             violations.append(window.violation)
         if not violations:

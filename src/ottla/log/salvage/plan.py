@@ -72,12 +72,11 @@ def find_intact(file: File, base_offset: int, max_batch_bytes: int) -> FoundBatc
     decoder = Decoder(Wanted.OFFSETS, max_batch_bytes=max_batch_bytes)
     rows = 0
     for region, batches, kinds in _search(file, max_batch_bytes):
-        for _ in decoder.decode(region, batches):
-            continue
+        for _, left_out in decoder.decode(region, batches):
+            # A single bad message inside a wrapper does not cost the others.
+            whole = (bad for bad in left_out if bad.violation.rule.stage is not Stage.RECORD)
+            broken |= {rows + bad.row: bad.violation for bad in whole}
         decoder.flush()
-        # A single bad message inside a wrapper does not cost the others.
-        whole = (bad for bad in decoder.broken if bad.violation.rule.stage is not Stage.RECORD)
-        broken |= {rows + bad.row: bad.violation for bad in whole}
         for row in np.flatnonzero(kinds == salvage.EMBEDDED).tolist():
             detail = "a batch inside the value of a record"
             broken[rows + row] = _misplaced(file.path, batches, row, detail)

@@ -210,7 +210,7 @@ def _store(region: Region, batches: Batches, appends: Appends) -> Iterator[tuple
     has_old = policy.magic != CURRENT_MAGIC or np.count_nonzero(batches.magic != CURRENT_MAGIC)
     if appends.origin not in ASSIGNS_OFFSETS or has_old:
         return
-    for span, decoded in decode_groups(_decoder(batches, appends), region, batches):
+    for span, decoded, _ in decode_groups(_decoder(batches, appends), region, batches):
         whole = decoded.rows.size == batches.position.size
         group = batches if whole else take_batches(batches, span)
         headers, seen = validate_appends(group, decoded, now, appends.origin, policy)

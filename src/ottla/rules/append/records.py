@@ -57,12 +57,13 @@ def validate(
     decoder: Decoder,
 ) -> tuple[Decoded, RecordVerdicts, tuple[Violation, ...]]:
     """All records, what was seen of them, and what the first bad batch did wrong."""
-    decoded = records, rows = decode_whole(decoder, region, batches)
+    _, decoded, left_out = decode_whole(decoder, region, batches)
+    records, rows = decoded
     verdicts = np.zeros(records.offset.size, dtype=np.uint8)
     if batches.magic[0] < CURRENT_MAGIC:
         kernels.mark_other_magic(decoder.arena.data, batches, decoder.payloads, verdicts)
     seen = _validate_records(batches, headers, decoded, now, policy, verdicts)
-    broken = {found.row: found.violation for found in reversed(decoder.broken)}
+    broken = {found.row: found.violation for found in reversed(left_out)}
     for row in range(batches.position.size):
         for found in check_batch(region, batches, row, headers.flaws, policy.magic):
             return decoded, seen, (found,)

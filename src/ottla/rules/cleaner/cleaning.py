@@ -3,7 +3,7 @@
 The decisions are those of `ottla.rules.cleaner.compaction`; here they are applied.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,9 +15,8 @@ from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import RemainingRecords, rebuild, rebuild_empty
 from ottla.batch.records import (
-    Decoded,
     Reused,
-    decode_groups,
+    decode_sound_groups,
     decode_whole,
 )
 from ottla.errors import CorruptLogError, UnsupportedError
@@ -49,19 +48,6 @@ def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
     return Decoder(_ALL, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
 
-def decode_window(
-    decoder: Decoder, region: Region, batches: Batches
-) -> Iterator[tuple[slice, Decoded]]:
-    """The records of a window, by groups of its batches.
-
-    A broken batch raises, because dropping it would lose data.
-    """
-    for group in decode_groups(decoder, region, batches):
-        if decoder.broken:
-            raise CorruptLogError(decoder.broken[0].violation)
-        yield group
-
-
 def clean_window(
     cleaner: Cleaner,
     decoder: Decoder,
@@ -73,7 +59,7 @@ def clean_window(
 ) -> Cleaned:
     """The second pass: judge a window and write what stays of it."""
     cleaned: list[Cleaned] = []
-    for span, (records, rows) in decode_window(decoder, region, batches):
+    for span, (records, rows) in decode_sound_groups(decoder, region, batches):
         group, its_markers = take_batches(batches, span), Markers(*(each[span] for each in markers))
         judged = cleaner.judge(
             group, its_markers, rows, records, keeps_legacy_tombstones=keeps_legacy_tombstones
