@@ -12,10 +12,10 @@ import pyarrow as pa
 from benchmarks.corpus import SEGMENTS, Plan
 from benchmarks.rounds import best_rates, timed
 from benchmarks.table import ratio
+from ottla.api import read_segment, write_segment
 from ottla.internal import CONSUMER_OFFSETS, decode_record
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import find_internal_topic, read_current, read_partition
-from ottla.log.read.segment import read_segment, write_segment
 
 HEADING = ("what", "Ottla /s", "against", "ratio", "target")
 

@@ -24,7 +24,7 @@ from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.partition import find_partitions
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.publish.journal import run_job
 from ottla.spark.run import run_output_job
 from ottla.spark.verify import verify

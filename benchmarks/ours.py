@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.corpus import Case
+from ottla.api import read_segment
 from ottla.arrow.from_arrow import records_from_arrow
 from ottla.arrow.to_arrow import records_to_arrow, wanted_flags
 from ottla.batch.decode import Decoder
@@ -22,8 +23,8 @@ from ottla.kernels.tables import Wanted, allocate_batches, take_batches
 from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.read import buffer
-from ottla.log.read.segment import read_segment, read_windows
 from ottla.log.read.walk import walk_file, walk_segment
+from ottla.log.read.windows import read_windows
 from ottla.region import PADDING, Region, padded
 from ottla.storage.files import open_file
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ottla.log.files.producer_snapshot import read_producer_snapshot
 from ottla.log.files.transaction_index import read_transaction_index
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.rules.producers.snapshots import from_snapshot, to_snapshot
 from ottla.rules.producers.transactions import Transactions, read_markers
 from ottla.storage.files import open_file

@@ -7,7 +7,7 @@ from ottla.errors import Violation
 from ottla.kernels.tables import Wanted
 from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
 from ottla.log.files.partition import Partition, Segment
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.log.salvage.plan import SegmentPlan, find_intact, plan_from
 from ottla.storage.files import open_file
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions

@@ -9,7 +9,9 @@ The folders, from the bytes up; each imports only from those above it in this li
 - `batch`              the record format: bytes to `Batches` and records, and back
 - `arrow`, `rules`, `internal`   Arrow tables; what Kafka demands; records of internal topics
 - `storage`, `log`     files, segments, indexes, directories
+- `connector`          records as Kafka's Spark connector shows them
 - `jobs`, `spark`      work over many segments
+- `api`                what Python programs call
 - `cli`                the command `ottla`
 """
 
@@ -17,13 +19,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla.api import read_batches as read_batches
+    from ottla.api import read_segment as read_segment
+    from ottla.api import write_segment as write_segment
     from ottla.batch.new_batch import NewBatch as NewBatch
     from ottla.errors import CorruptLogError as CorruptLogError
     from ottla.errors import OptionError as OptionError
     from ottla.errors import Violation as Violation
-    from ottla.log.read.segment import read_batches as read_batches
-    from ottla.log.read.segment import read_segment as read_segment
-    from ottla.log.read.segment import write_segment as write_segment
     from ottla.spark.log import read_log as read_log
     from ottla.spark.log import write_log as write_log
 
@@ -33,11 +35,11 @@ _HOMES = {
     "NewBatch": "ottla.batch.new_batch",
     "OptionError": "ottla.errors",
     "Violation": "ottla.errors",
-    "read_batches": "ottla.log.read.segment",
+    "read_batches": "ottla.api",
     "read_log": "ottla.spark.log",
-    "read_segment": "ottla.log.read.segment",
+    "read_segment": "ottla.api",
     "write_log": "ottla.spark.log",
-    "write_segment": "ottla.log.read.segment",
+    "write_segment": "ottla.api",
 }
 
 

@@ -148,8 +148,9 @@ class Rule(str, Enum):
     PARTITION_METADATA_READABLE = "partition-metadata-readable", Stage.FILE
     META_PROPERTIES_READABLE = "meta-properties-readable", Stage.FILE
     DIRECTORY_NAME = "directory-name", Stage.FILE
-    # Reading a planned part of a log (ottla.jobs.read.records).
+    # Reading a planned part of a log (ottla.log.read.windows).
     SLICE_COMPLETE = "slice-complete", Stage.FILE
+    # What the connector's columns have no room for (ottla.connector).
     TIMESTAMP_RANGE = "timestamp-range", Stage.RECORD
 
 

@@ -16,7 +16,7 @@ from ottla.batch.rows import NewRecord, pack_rows
 from ottla.errors import CorruptLogError, Rule
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.tables import Wanted
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.storage.files import open_file
 from rules.histories import tables
 

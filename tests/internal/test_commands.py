@@ -15,7 +15,7 @@ from internal.test_metadata import ID_A, ID_B, config, framed, ids, partition, t
 from ottla.cli import groups, topics
 from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.read.internal_topics import find_internal_topic, read_partition
-from ottla.log.read.segment import Mode
+from ottla.log.read.records import Mode
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 COMMANDS = {"groups": groups, "topics": topics}

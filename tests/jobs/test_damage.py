@@ -15,6 +15,7 @@ from builders import Row, batch
 from ottla.catalog.slices import Task, plan_tasks
 from ottla.errors import CorruptLogError, Violation
 from ottla.jobs.read.records import read_headers, read_slice, read_violations
+from ottla.log.read.records import obey
 from ottla.options.read import ReadOptions, for_batch, parse_read_options
 from ottla.spark.reader import read_task
 from ottla.spark.schema import arrow_schema, schema_of
@@ -96,9 +97,9 @@ def offsets(tasks: list[Task], chosen: ReadOptions) -> list[int]:
         offset
         for task in tasks
         for part in task
-        for reading in read_slice(part, ["offset"], chosen)
-        if reading.records is not None
-        for offset in reading.records.column("offset").to_pylist()
+        for reading in obey(chosen.mode, read_slice(part, ["offset"], chosen))
+        if (records := reading.to_arrow(["offset"])) is not None
+        for offset in records.column("offset").to_pylist()
     ]
 
 

@@ -17,7 +17,7 @@ from log.generated import write_partition
 from ottla.catalog.selection import Moment, Selection
 from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.export.plan import ExportOptions, FileFormat, ValueAs, plan_export
-from ottla.log.read.segment import Mode
+from ottla.log.read.records import Mode
 
 SPLITS = [700, 20_000, 1 << 26]
 
@@ -63,7 +63,7 @@ def test_duckdb_reads_timestamps_and_headers(tmp_path: Path, topic: list[Written
     assert found == [
         (
             row.timestamp * 1000,
-            [{"key": key.decode(), "value": value} for key, value in row.headers],
+            [{"key": key.decode(), "value": value} for key, value in row.headers] or None,
         )
         for part in topic
         for row in part.rows

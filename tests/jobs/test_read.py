@@ -9,10 +9,11 @@ import pytest
 
 from builders import Row, batch
 from jobs.topics import Written, write_partition, write_topic
+from ottla.api import read_segment
 from ottla.catalog.slices import Task, plan_tasks
 from ottla.errors import CorruptLogError, DataLossError, OptionError, Rule
-from ottla.jobs.read.records import read_headers, read_slice, read_violations
-from ottla.log.read.segment import read_segment
+from ottla.jobs.read.records import read_for_connector, read_headers, read_violations
+from ottla.log.read.records import obey
 from ottla.options.read import ReadOptions, for_batch, parse_read_options
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
@@ -27,9 +28,10 @@ def read_rows(tasks: list[Task], chosen: ReadOptions) -> list[tuple[str, int, Ro
     rows = []
     for task in tasks:
         for part in task:
-            for reading in read_slice(part, COLUMNS, chosen):
-                if reading.records is not None:
-                    rows += [(*part.name, _row(line)) for line in reading.records.to_pylist()]
+            for reading in obey(chosen.mode, read_for_connector(part, COLUMNS, chosen)):
+                records = reading.to_arrow(COLUMNS)
+                if records is not None:
+                    rows += [(*part.name, _row(line)) for line in records.to_pylist()]
     return rows
 
 

@@ -23,7 +23,7 @@ from ottla.log.files.checkpoints import EpochStart, write_leader_epochs
 from ottla.log.files.offset_index import write_offset_index
 from ottla.log.files.producer_snapshot import write_producer_snapshot
 from ottla.log.files.time_index import write_time_index
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.log.write.index_builder import build_indexes
 from ottla.storage.files import open_file
 

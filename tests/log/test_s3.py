@@ -16,7 +16,7 @@ from ottla.errors import PublishError, Severity
 from ottla.jobs.finish import finish_journals
 from ottla.log.check.summary import combine, summarize
 from ottla.log.files.partition import find_partitions
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.log.salvage.write import write_salvage
 from ottla.publish.account import read_account
 from ottla.publish.journal import (

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.errors import OptionError
 from ottla.log.files.checkpoints import TopicPartition
-from ottla.log.read.segment import Mode
+from ottla.log.read.records import Mode
 from ottla.options.offsets import (
     Edge,
     Offsets,

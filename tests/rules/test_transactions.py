@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import builders
 from builders import Row
 from corpus import CASES
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.rules.producers.producer import Origin, append
 from ottla.rules.producers.snapshots import from_snapshot, to_snapshot
 from ottla.rules.producers.transactions import (

@@ -17,6 +17,7 @@ from ottla.format.names import (
 from ottla.internal.records import INTERNAL_TOPICS
 from ottla.log.files.checkpoints import TopicPartition, read_offset_checkpoint
 from ottla.log.files.partition import LogDirectory, Partition, read_log_directories
+from ottla.log.read.bounds import Bounds
 from ottla.options.offsets import Edge, Limit, Offsets, Subscription, Timestamp, Timestamps, title
 from ottla.options.read import Isolation, NoMatch, ReadOptions, UpTo
 from ottla.storage.files import read_bytes
@@ -41,17 +42,6 @@ class Log:
         """The first offset that a reader may see."""
         bases = [segment.base_offset for segment in self.partition.segments]
         return max(self.log_start or 0, bases[0] if bases else 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Offsets to read, the last exclusive; None is as far as the bytes go."""
-
-    start: int | None = None
-    stop: int | None = None
-
-
-EVERYTHING: Final = Bounds()
 
 
 def report_loss(message: str, options: ReadOptions) -> None:

@@ -1,7 +1,7 @@
 """Where offsets and times lie in a partition: by its indexes where they check out, else by a walk.
 
-An index is believed when Kafka's sanity checks pass and a batch with fitting offsets begins where
-its entry points; a header walk costs a read of each fixed part, and decides where there is none.
+An index is believed as `log/read/index_entries.py` says; a header walk costs a read of each fixed
+part, and decides where there is none.
 """
 
 from collections.abc import Iterator
@@ -9,11 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ottla.batch.decode import Chunk, Decoder
-from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.names import Kind
-from ottla.kernels.search.walk import walk
-from ottla.kernels.tables import Wanted, allocate_batches, take_batches
-from ottla.log.files.offset_index import OffsetIndex, check_offset_index, read_offset_index
+from ottla.kernels.tables import Wanted, take_batches
+from ottla.log.files.offset_index import OffsetIndex
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.files.time_index import (
     TimeIndex,
@@ -21,10 +19,10 @@ from ottla.log.files.time_index import (
     lookup_timestamp,
     read_time_index,
 )
-from ottla.log.read.segment import read_windows
+from ottla.log.read.index_entries import points_at_batch, read_index_file
 from ottla.log.read.walk import walk_file
-from ottla.region import PADDING
-from ottla.storage.files import Entry, File, is_remote, open_file, read_bytes
+from ottla.log.read.windows import read_windows
+from ottla.storage.files import File, is_remote, open_file, read_bytes
 from ottla.storage.object_store import StorageOptions
 
 
@@ -33,48 +31,14 @@ def read_index(segment: Segment, storage: StorageOptions) -> OffsetIndex | None:
     return read_index_file(segment.side_files.get(Kind.OFFSET_INDEX), segment.base_offset, storage)
 
 
-def read_index_file(
-    entry: Entry | None, base_offset: int, storage: StorageOptions
-) -> OffsetIndex | None:
-    """As `read_index`, for who has no more than the file."""
-    if entry is None:
-        return None
-    data = read_bytes(entry, storage)
-    if next(check_offset_index(data, base_offset, entry.path), None) is not None:
-        return None
-    return read_offset_index(data, base_offset)
-
-
-def _points_at_batch(file: File, index: OffsetIndex, row: int) -> bool:
-    """Whether a batch begins where an entry points, with offsets that the entry allows."""
-    position = int(index.position[row])
-    head = np.zeros(BATCH_OVERHEAD + PADDING, dtype=np.uint8)
-    held = file.read_into(head, position, BATCH_OVERHEAD)
-    batch = allocate_batches(1)
-    if walk(head, held, position, file.size, batch, 0)[0] == 0:
-        return False
-    before = int(index.offset[row - 1]) if row else index.base_offset - 1
-    return before < int(batch.last_offset[0]) <= int(index.offset[row])
-
-
 def _position_before(file: File, index: OffsetIndex | None, offset: int) -> int:
     """A batch start with no record at or past `offset` before it."""
     if index is None:
         return 0
     row = int(np.searchsorted(index.offset, offset, side="right")) - 1
-    if row < 0 or not _points_at_batch(file, index, row):
+    if row < 0 or not points_at_batch(file, index, row):
         return 0
     return int(index.position[row])
-
-
-def find_entry(file: File, index: OffsetIndex | None, after: int, before: int) -> int | None:
-    """Where the first batch begins, between two positions, that the index knows of."""
-    if index is None:
-        return None
-    first = int(np.searchsorted(index.position, after, side="right"))
-    end = int(np.searchsorted(index.position, min(before, file.size)))
-    rows = (row for row in range(first, end) if _points_at_batch(file, index, row))
-    return next((int(index.position[row]) for row in rows), None)
 
 
 def find_start(segment: Segment, offset: int, storage: StorageOptions) -> int:
@@ -123,7 +87,7 @@ def find_batch_starts(segment: Segment, every: int, storage: StorageOptions) -> 
     with open_file(segment.log, storage) as file:
         if index is not None and index.position.size:
             chosen = _entries_apart(index, every, file.size)
-            if all(_points_at_batch(file, index, row) for row in chosen):
+            if all(points_at_batch(file, index, row) for row in chosen):
                 return [int(index.position[row]) for row in chosen]
         return [] if is_remote(segment.log.path) else list(_walk_apart(file, every))
 
@@ -179,7 +143,7 @@ def _find_segment_end(segment: Segment, storage: StorageOptions) -> int | None:
             inside = np.flatnonzero(index.position < file.size)
             row = int(inside[-1]) if inside.size else -1
             start = (
-                int(index.position[row]) if row >= 0 and _points_at_batch(file, index, row) else 0
+                int(index.position[row]) if row >= 0 and points_at_batch(file, index, row) else 0
             )
         end = _last_whole_offset(file, start)
         if end is None and start > 0:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from ottla.catalog.logs import Bounds, Log, find_logs
+from ottla.catalog.logs import Log, find_logs
 from ottla.catalog.missing import listed, no_logs, no_topic
 from ottla.catalog.positions import find_log_end, find_timestamp
 from ottla.catalog.slices import Slice, cut_tasks
@@ -16,6 +16,7 @@ from ottla.format.names import DirectoryState
 from ottla.internal.records import INTERNAL_TOPICS
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Partition, find_partitions
+from ottla.log.read.bounds import Bounds
 from ottla.options.offsets import Subscription
 from ottla.options.read import ReadOptions
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions

@@ -4,15 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ottla.catalog.logs import (
-    EVERYTHING,
-    Bounds,
-    Log,
-    find_latest,
-    find_logs,
-    require_topics,
-    resolve_bounds,
-)
+from ottla.catalog.logs import Log, find_latest, find_logs, require_topics, resolve_bounds
 from ottla.catalog.positions import find_batch_starts, find_start, find_stop
 from ottla.catalog.ranges import OffsetRange, split_ranges
 from ottla.catalog.stable import Stable
@@ -20,6 +12,8 @@ from ottla.format.names import Kind
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Segment
 from ottla.log.files.transaction_index import write_transaction_index
+from ottla.log.read.bounds import EVERYTHING, Bounds
+from ottla.log.read.windows import Ending
 from ottla.options.read import ReadOptions
 from ottla.storage.files import Entry
 from ottla.storage.object_store import StorageOptions
@@ -46,6 +40,13 @@ class Slice:
     @property
     def size(self) -> int:
         return self.stop - self.start
+
+    @property
+    def ending(self) -> Ending:
+        """What may stand where the slice ends."""
+        if self.stop < self.log.size:
+            return Ending.CUT
+        return Ending.LOG if self.is_last else Ending.SEGMENT
 
 
 Task = tuple[Slice, ...]

@@ -21,7 +21,7 @@ from ottla.log.files.transaction_index import (
     check_transaction_index,
     read_transaction_index,
 )
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.rules.producers.snapshots import from_snapshot
 from ottla.rules.producers.transactions import Transactions, read_markers
 from ottla.storage.files import open_file, read_bytes

@@ -6,7 +6,7 @@ from typing import Any, Final
 from ottla.cli.job import add_out, add_range, add_run, add_selection, run_plan, selection_of
 from ottla.cli.output import default_format
 from ottla.jobs.export.plan import ExportOptions, FileFormat, ValueAs, plan_export
-from ottla.log.read.segment import Mode
+from ottla.log.read.records import Mode
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out

@@ -7,14 +7,14 @@ from typing import Final
 import numpy as np
 
 from ottla.batch.attributes import codec_ids
-from ottla.errors import CorruptLogError, Row, Rule, Severity, Violation
+from ottla.errors import Row, Rule, Violation
 from ottla.format.attributes import CODEC_NAMES
 from ottla.format.names import LEADER_EPOCH_CHECKPOINT
 from ottla.jobs.verify.transactions import read_transactions
 from ottla.kernels.tables import Batches, take_batches
 from ottla.log.files.checkpoints import read_leader_epochs
 from ottla.log.files.partition import Partition
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows, require_sound_windows
 from ottla.region import Region
 from ottla.rules.append.accept import Accepted
 from ottla.rules.append.checks import (
@@ -59,11 +59,8 @@ def try_append(
 def _windows(paths: Sequence[str]) -> Iterator[tuple[Region, Batches]]:
     for path in paths:
         with open_file(path) as file:
-            for window in read_windows(file):
+            for window in require_sound_windows(read_windows(file)):
                 yield window.region, window.batches
-                problem = window.violation
-                if problem is not None and problem.rule.severity is Severity.ERROR:
-                    raise CorruptLogError(problem)
 
 
 def _about(region: Region, batches: Batches) -> Iterator[Row]:

@@ -14,7 +14,8 @@ from ottla.format.names import PartitionName, parse_directory_name
 from ottla.internal import INTERNAL_TOPICS
 from ottla.kernels.tables import Wanted
 from ottla.log.files.text_logs import refuse_text
-from ottla.log.read.segment import Window, read_windows
+from ottla.log.read.index_entries import entries_beside
+from ottla.log.read.windows import Window, read_windows
 from ottla.storage.files import File, open_file
 
 _WANTED = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.INDEXES | Wanted.CONTROL
@@ -69,8 +70,15 @@ def dump_file(file: File, source: DumpSource, printer: LinePrinter) -> None:
     )
     position = source.start
     stop = file.size if source.stop is None else source.stop
-    limit = request.max_batch_bytes
-    for window in read_windows(file, start=position, end=stop, max_batch_bytes=limit):
+    windows = read_windows(
+        file,
+        start=position,
+        end=stop,
+        ending=source.ending(file.size),
+        find_next=entries_beside(file),
+        max_batch_bytes=request.max_batch_bytes,
+    )
+    for window in windows:
         for part in _read_window(window, decoder, request):
             printer.print_part(part)
             if printer.stopped_at is not None:

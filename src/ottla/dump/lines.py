@@ -19,7 +19,6 @@ from ottla.batch.attributes import (
 from ottla.batch.control_records import read_key_value
 from ottla.batch.decode import Chunk, allocate_chunk
 from ottla.batch.parts import Part
-from ottla.catalog.logs import EVERYTHING, Bounds
 from ottla.dump.request import Request
 from ottla.dump.style import Problem
 from ottla.errors import Severity, Stage
@@ -31,6 +30,7 @@ from ottla.kernels.tables import Int64s, RecordBuffers, Wanted, allocate_bytes, 
 from ottla.kernels.text import render
 from ottla.kernels.text.render_tables import BatchColumns, RecordColumns
 from ottla.log.check.control import check_control_records
+from ottla.log.read.bounds import EVERYTHING, Bounds, within
 from ottla.region import Bytes, padded
 
 OUTPUT_BYTES: Final = 1 << 20
@@ -192,11 +192,7 @@ def choose_records(chunk: Chunk | None, request: Request, bounds: Bounds) -> Boo
         chosen[:] = False
         for key in request.keys:
             mark_key(chunk.buffers, _array(key), chosen)
-    offset = chunk.buffers.offset[: chunk.count]
-    if bounds.start is not None:
-        chosen &= offset >= bounds.start
-    if bounds.stop is not None:
-        chosen &= offset < bounds.stop
+    chosen &= within(chunk.buffers.offset[: chunk.count], bounds)
     for key, value in request.headers:
         marked = np.zeros(chunk.count, dtype=np.bool_)
         mark_header(chunk.buffers, _array(key), _array(value or b""), value is None, marked)

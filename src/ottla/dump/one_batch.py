@@ -13,7 +13,7 @@ from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.control import check_control_records
 from ottla.log.files.text_logs import refuse_text
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.region import Region
 from ottla.storage.files import File, open_file
 

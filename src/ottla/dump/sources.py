@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ottla.catalog.logs import EVERYTHING, Bounds, Log
+from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_start, find_stop
 from ottla.catalog.selection import Selection, require_chosen, resolve_selection
 from ottla.errors import OptionError, Term
 from ottla.format.names import parse_file_name
 from ottla.log.files.partition import Partition, find_partitions
+from ottla.log.read.bounds import EVERYTHING, Bounds
+from ottla.log.read.windows import Ending
 from ottla.storage.files import is_remote, local_path
 
 
@@ -21,6 +23,13 @@ class DumpSource(NamedTuple):
     bounds: Bounds = EVERYTHING
     start: int = 0
     stop: int | None = None
+    is_last: bool = True
+
+    def ending(self, size: int) -> Ending:
+        """What may stand where reading the file, of so many bytes, ends."""
+        if self.stop is not None and self.stop < size:
+            return Ending.CUT
+        return Ending.LOG if self.is_last else Ending.SEGMENT
 
 
 def find_sources(selection: Selection) -> Iterator[DumpSource]:
@@ -62,11 +71,12 @@ def _is_directory(path: str) -> bool:
 
 
 def _segments(partition: Partition, bounds: Bounds, selection: Selection) -> Iterator[DumpSource]:
-    for segment in partition.segments:
+    for number, segment in enumerate(partition.segments):
+        is_last = partition.next_base_offset(number) is None
         start, stop = 0, None
         if bounds.start is not None:
             start = find_start(segment, bounds.start, selection.storage)
         if bounds.stop is not None:
             stop = find_stop(segment, bounds.stop, selection.storage)
         if start < (segment.log.size if stop is None else stop) or bounds == EVERYTHING:
-            yield DumpSource(segment.log.path, bounds, start, stop)
+            yield DumpSource(segment.log.path, bounds, start, stop, is_last)

@@ -14,7 +14,7 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.errors import OptionError
 from ottla.internal.views import VIEWS
 from ottla.log.files.checkpoints import TopicPartition
-from ottla.log.read.segment import Mode
+from ottla.log.read.records import Mode
 from ottla.options.fields import STORAGE_FIELDS, Fields, Names, check_names, parse_fields
 from ottla.options.offsets import (
     Edge,

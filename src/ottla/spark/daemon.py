@@ -20,7 +20,7 @@ from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_V2, LOG_OVERHEAD
 from ottla.kernels.tables import Wanted
 from ottla.log.files.transaction_index import aborted_transactions
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.region import Bytes
 from ottla.rules.producers.transactions import aborted_mask
 from ottla.storage.files import File

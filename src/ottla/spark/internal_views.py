@@ -6,13 +6,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from ottla.arrow.permissive import corrupt_rows
 from ottla.errors import CorruptLogError
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import find_internal_topic, read_view
 from ottla.log.files.partition import Partition
 from ottla.options.read import ReadOptions
 from ottla.spark.reader import advise
-from ottla.spark.rows import corrupt_rows, internal_rows
+from ottla.spark.rows import internal_rows
 from ottla.spark.schema import arrow_schema, check_schema
 from ottla.spark.words import naming_options
 

@@ -8,13 +8,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from ottla.arrow.permissive import corrupt_rows
 from ottla.catalog.slices import Slice, Task, plan_tasks
 from ottla.errors import CorruptLogError
-from ottla.jobs.read.records import read_headers, read_slice, read_violations
-from ottla.log.read.segment import Mode
+from ottla.jobs.read.records import read_for_connector, read_headers, read_violations
+from ottla.log.read.records import Mode, obey
 from ottla.options.read import ReadOptions, View
 from ottla.spark.ahead import decode_ahead
-from ottla.spark.rows import core_columns, corrupt_rows, to_spark, violation_rows
+from ottla.spark.rows import core_columns, to_spark, violation_rows
 from ottla.spark.schema import arrow_schema, check_schema
 from ottla.spark.words import naming_options
 
@@ -71,9 +72,11 @@ _ADVICE = (
 
 
 def _records(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for reading in read_slice(part, core_columns(target), options):
-        if reading.records is not None and reading.records.num_rows:
-            yield to_spark(reading.records, part, target)
+    columns = core_columns(target)
+    for reading in obey(options.mode, read_for_connector(part, columns, options)):
+        records = reading.to_arrow(columns)
+        if records is not None and records.num_rows:
+            yield to_spark(records, part, target)
         if reading.violations and options.mode is Mode.PERMISSIVE:
             yield corrupt_rows(reading.violations, target)
 

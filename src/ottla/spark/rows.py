@@ -5,12 +5,12 @@ from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ottla.arrow.permissive import CORRUPT
 from ottla.catalog.slices import Slice
+from ottla.connector import headers_or_null, microseconds
 from ottla.errors import Violation
 from ottla.format.attributes import CODEC_NAMES
-from ottla.spark.schema import CORRUPT
 
 # These do not come from records: they are the same for the whole slice.
 _OF_SLICE: Final[dict[str, Callable[[Slice], str | int | None]]] = {
@@ -41,9 +41,9 @@ def _column(field: pa.Field, records: pa.RecordBatch, part: Slice) -> pa.Array:
         return pa.nulls(records.num_rows, field.type)
     column = records.column(field.name)
     if pa.types.is_timestamp(field.type):
-        return _microseconds(column, field.type)
+        return microseconds(column, field.type)
     if pa.types.is_list(field.type):
-        return _headers(column, field.type)
+        return headers_or_null(column, field.type)
     if field.name == "codec" and pa.types.is_integer(column.type):
         return _codec_names().take(column)
     return column
@@ -52,10 +52,6 @@ def _column(field: pa.Field, records: pa.RecordBatch, part: Slice) -> pa.Array:
 @lru_cache(maxsize=16)
 def _repeated(value: str | int | None, type_: pa.DataType, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, type_), count)
-
-
-def _microseconds(milliseconds: pa.Array, target: pa.DataType) -> pa.Array:
-    return pc.multiply(milliseconds, 1000).view(target)
 
 
 def internal_rows(rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
@@ -69,30 +65,12 @@ def _internal_column(field: pa.Field, rows: pa.RecordBatch) -> pa.Array:
         return pa.nulls(rows.num_rows, field.type)
     column = rows.column(field.name)
     if pa.types.is_timestamp(field.type):
-        return _microseconds(column, field.type)
+        return microseconds(column, field.type)
     return column.cast(field.type)  # Spark names the elements of a list otherwise
 
 
 def _codec_names() -> pa.Array:
     return pa.array([CODEC_NAMES[code] for code in sorted(CODEC_NAMES)], pa.string())
-
-
-def _headers(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """The connector gives NULL for a record without headers, never an empty array."""
-    empty = pc.equal(pc.list_value_length(column), 0)
-    keys, values = column.values.flatten()
-    structs = pa.StructArray.from_arrays([keys, values], fields=list(target.value_type))
-    return pa.ListArray.from_arrays(column.offsets, structs, type=target, mask=empty)
-
-
-def corrupt_rows(violations: Sequence[Violation | str], target: pa.Schema) -> pa.RecordBatch:
-    """A row for each violation, null but for what it says."""
-    texts = pa.array([str(violation) for violation in violations], pa.string())
-    arrays = [
-        texts if field.name == CORRUPT else pa.nulls(len(violations), field.type)
-        for field in target
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
 def violation_rows(violations: Sequence[Violation], target: pa.Schema) -> pa.RecordBatch:

@@ -18,13 +18,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ottla.arrow.permissive import CORRUPT
 from ottla.arrow.schema import BATCH_SCHEMA, VIOLATION_SCHEMA
 from ottla.errors import OptionError
 from ottla.internal.views import VIEWS, time_columns
-from ottla.log.read.segment import Mode
+from ottla.log.read.records import Mode
 from ottla.options.read import ReadOptions, View
-
-CORRUPT: Final = "_corrupt"
 
 HEADERS: Final = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])

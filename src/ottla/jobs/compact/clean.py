@@ -22,7 +22,7 @@ from ottla.log.check.order import first_offsets
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Segment
 from ottla.log.files.transaction_index import write_transaction_index
-from ottla.log.read.segment import Window
+from ottla.log.read.windows import Window
 from ottla.log.write.extent import Extent, Staged, stage_extent
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import LogWriter

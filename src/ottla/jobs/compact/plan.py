@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from ottla.catalog.logs import Bounds, Log
+from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection, choose_logs
 from ottla.catalog.slices import Task, cut_tasks
 from ottla.catalog.stable import Stable
@@ -37,6 +37,7 @@ from ottla.jobs.compact.survey import (
 from ottla.jobs.output import OutputJob, nothing_to_close
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Segment, read_log_directories
+from ottla.log.read.bounds import Bounds
 from ottla.log.write.extent import find_extent, join_lineage, read_lineage
 from ottla.options.read import ReadOptions
 from ottla.publish.journal import FinishedPartition, Job, job_name, staged_path

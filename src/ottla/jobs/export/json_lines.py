@@ -48,12 +48,12 @@ def _value_raw(values: pa.Array) -> pa.Array:
 
 
 def _headers(column: pa.Array) -> pa.Array:
-    """Pairs of key and value, between commas."""
+    """Pairs of key and value, between commas; nothing for a record without headers."""
     keys, values = column.flatten().flatten()
     pairs = pc.binary_join_element_wise(
         _text("["), _quoted(keys), _text(","), _quoted(values), _text("]"), _text("")
     )
-    counts = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.zeros(len(column) + 1, dtype=np.int32)
     np.cumsum(counts, out=bounds[1:])
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(bounds), pairs), _text(","))

@@ -22,6 +22,7 @@ from ottla.arrow.schema import HEADERS_TYPE
 from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection, choose_logs, cut_log, resolve_selection
 from ottla.catalog.slices import Slice
+from ottla.connector import TIMESTAMP_TYPE, headers_or_null, microseconds
 from ottla.errors import OptionError
 from ottla.jobs.export.json_lines import json_lines
 from ottla.jobs.export.source import (
@@ -36,9 +37,9 @@ from ottla.jobs.export.source import (
 )
 from ottla.jobs.finish import finish_committed
 from ottla.jobs.output import OutputJob, nothing_to_close
-from ottla.jobs.read.records import read_slice
+from ottla.jobs.read.records import read_for_connector
 from ottla.log.files.checkpoints import TopicPartition
-from ottla.log.read.segment import Mode
+from ottla.log.read.records import Mode, obey
 from ottla.options.read import ReadOptions
 from ottla.publish.account import FILE as ACCOUNT_FILE
 from ottla.publish.account import account_row
@@ -57,7 +58,6 @@ from ottla.storage.object_store import StorageOptions
 
 ROW_GROUP_BYTES: Final = 64 << 20
 _COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
-_MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 Accounts = dict[str, dict[str, Any]]
 _FILE: Final = re.compile(r"topic=([^/]+)/partition=([0-9]+)/[0-9]{20}-([0-9]{20})\.\w+")
 
@@ -245,18 +245,19 @@ def export_part(job: Job, part: ExportPart) -> FinishedPartition:
         open_output(path, job.storage) as stream,
         closing(_WRITERS[options.format](stream, options)) as writer,
     ):
-        for reading in read_slice(part.slice, _COLUMNS, read):
+        for reading in obey(options.mode, read_for_connector(part.slice, _COLUMNS, read)):
             violations += len(reading.violations)
-            if reading.records is None or not reading.records.num_rows:
+            records = reading.to_arrow(_COLUMNS)
+            if records is None or not records.num_rows:
                 continue
-            offsets = reading.records.column("offset")
+            offsets = records.column("offset")
             rows += len(offsets)
             extremes = pc.min_max(offsets)
             low, high = extremes["min"].as_py(), extremes["max"].as_py()
             first = low if first is None else min(first, low)
             last = high if last is None else max(last, high)
-            writer.write(reading.records)
-            ends = [remember_record(reading.records, row) for row in (0, len(offsets) - 1)]
+            writer.write(records)
+            ends = [remember_record(records, row) for row in (0, len(offsets) - 1)]
             remembered = [min(remembered + ends), max(remembered + ends)]
     files = []
     if rows:
@@ -298,9 +299,9 @@ def export_schema(options: ExportOptions) -> pa.Schema:
             pa.field("key", pa.binary()),
             *value,
             pa.field("offset", pa.int64(), nullable=False),
-            pa.field("timestamp", _MICROSECONDS, nullable=False),
+            pa.field("timestamp", TIMESTAMP_TYPE, nullable=False),
             pa.field("timestampType", pa.int32(), nullable=False),
-            pa.field("headers", HEADERS_TYPE, nullable=False),
+            pa.field("headers", HEADERS_TYPE),
         ]
     )
 
@@ -308,8 +309,8 @@ def export_schema(options: ExportOptions) -> pa.Schema:
 def to_export(records: pa.RecordBatch, options: ExportOptions) -> pa.RecordBatch:
     """Records of the core with the columns of a file."""
     columns = {name: records.column(name) for name in records.schema.names}
-    # read_slice has left out what microseconds have no room for.
-    columns["timestamp"] = pc.multiply(columns["timestamp"], 1000).view(_MICROSECONDS)
+    columns["timestamp"] = microseconds(columns["timestamp"])
+    columns["headers"] = headers_or_null(columns["headers"], HEADERS_TYPE)
     if options.value_as is not ValueAs.BINARY:
         columns["value"], columns["valueRaw"] = _as_text(columns["value"], options.value_as)
     schema = export_schema(options)

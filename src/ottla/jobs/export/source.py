@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from ottla.catalog.logs import Bounds, Log
+from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_log_end
 from ottla.catalog.slices import find_slices
 from ottla.errors import CorruptLogError, OptionError, PublishError
@@ -19,7 +19,8 @@ from ottla.format.names import META_PROPERTIES, PARTITION_METADATA
 from ottla.jobs.read.records import read_slice
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.identity import read_meta_properties, read_topic_id
-from ottla.log.read.segment import Mode
+from ottla.log.read.bounds import Bounds
+from ottla.log.read.records import Mode
 from ottla.options.read import ReadOptions
 from ottla.publish.journal import FinishedPartition
 from ottla.storage.files import exists, join, read_bytes
@@ -173,8 +174,9 @@ def _read_record(log: Log, offset: int, storage: StorageOptions) -> Remembered |
     options = ReadOptions((), mode=Mode.DROPMALFORMED, storage=storage)
     for _, part in find_slices(log, Bounds(offset, offset + 1), None, storage):
         for reading in read_slice(part, _COLUMNS, options):
-            if reading.records is not None and reading.records.num_rows:
-                return remember_record(reading.records, 0)
+            records = reading.to_arrow(_COLUMNS)
+            if records is not None and records.num_rows:
+                return remember_record(records, 0)
     return None
 
 

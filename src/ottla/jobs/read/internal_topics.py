@@ -1,8 +1,8 @@
 """Internal topics on disk: their partitions, read as the views of `ottla.internal` want them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,17 +11,32 @@ from ottla.arrow.to_arrow import wanted_flags
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.catalog.logs import find_logs
 from ottla.catalog.missing import no_logs
-from ottla.errors import CorruptLogError, OptionError, Rule, Violation
+from ottla.connector import EXPECTED_TIMESTAMP, times_fit
+from ottla.errors import OptionError, Rule, Violation, require_sound
 from ottla.format.names import FileName, FileState, Kind
 from ottla.internal.views import RECORD_COLUMNS, InternalView, time_columns
-from ottla.jobs.read.records import MAX_TIMESTAMP
-from ottla.kernels.tables import Wanted
+from ottla.kernels.records import gather
+from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Partition, find_partitions
-from ottla.log.read.segment import Mode, corrupt_rows, read_records
+from ottla.log.read.bounds import Bounds
+from ottla.log.read.index_entries import entries_of
+from ottla.log.read.records import (
+    Mode,
+    Reading,
+    RecordRequest,
+    choose_batches,
+    name_violations,
+    obey,
+    read_records,
+    to_batches,
+)
+from ottla.log.read.windows import Ending, read_windows
 from ottla.options.offsets import parse_subscribe
 from ottla.options.read import ReadOptions
 from ottla.storage.files import Entry, list_files, open_file
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+
+_WANTED: Final = wanted_flags(RECORD_COLUMNS) | gather.CONTROL
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +46,17 @@ class InternalTopic:
     topic: str
     partitions: tuple[Partition, ...]
     storage: StorageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file of records: a segment with its index, or a metadata snapshot, which has none."""
+
+    entry: Entry
+    storage: StorageOptions
+    ending: Ending = Ending.SEGMENT
+    index: Entry | None = None
+    base_offset: int = 0
 
 
 class Contents(NamedTuple):
@@ -44,7 +70,7 @@ def read_current(topic: InternalTopic, view: InternalView) -> Contents:
     """What the records of all partitions add up to; broken batches are left out."""
     broken: list[str] = []
     tables = [
-        view.current(_intact(read_partition(partition, topic.storage), broken))
+        view.current(_sound(_read(partition, topic.storage), broken))
         for partition in topic.partitions
     ]
     return Contents(pa.concat_tables([view.schema.empty_table(), *tables]), broken)
@@ -56,30 +82,17 @@ def read_view(partition: Partition, view: InternalView, options: ReadOptions) ->
     FAILFAST raises the first violation; only PERMISSIVE hands over what was broken, at the end.
     """
     broken: list[str] = []
-    batches = read_partition(partition, options.storage, options.mode, options.max_batch_bytes)
-    if options.mode is Mode.PERMISSIVE:
-        batches = _intact(batches, broken)
+    readings = obey(options.mode, _read(partition, options.storage, options.max_batch_bytes))
+    batches = _sound(readings, broken)
     for rows in view.history(batches) if options.history else [view.current(batches)]:
-        fits = _times_fit(rows)
+        fits = times_fit(rows, time_columns(rows.schema))
         unfit = _describe_times(rows.filter(pc.invert(fits)), partition)
-        if unfit and options.mode is Mode.FAILFAST:
-            raise CorruptLogError(unfit[0])
+        if options.mode is Mode.FAILFAST:
+            require_sound(unfit)
         broken += map(str, unfit)
         yield Contents(rows.filter(fits), [])
     if options.mode is Mode.PERMISSIVE:
         yield Contents(view.schema.empty_table(), broken)
-
-
-def _times_fit(rows: pa.Table) -> pa.ChunkedArray:
-    """Which rows have no time that is too far from 1970 for microseconds."""
-    fits = pa.chunked_array([pa.repeat(True, rows.num_rows)])
-    for name in time_columns(rows.schema):
-        for near in (
-            pc.less_equal(rows[name], MAX_TIMESTAMP),
-            pc.greater_equal(rows[name], -MAX_TIMESTAMP),
-        ):
-            fits = pc.and_(fits, pc.fill_null(near, True))
-    return fits
 
 
 def _describe_times(rows: pa.Table, partition: Partition) -> list[Violation]:
@@ -93,20 +106,19 @@ def _describe_times(rows: pa.Table, partition: Partition) -> list[Violation]:
             position=0,
             offset=row.pop("logOffset"),
             found=", ".join(f"{name} {time}" for name, time in row.items()),
-            expected=f"within {MAX_TIMESTAMP} ms of 1970",
+            expected=EXPECTED_TIMESTAMP,
         )
         for row in times.to_pylist()
     ]
 
 
-def _intact(batches: Iterable[pa.RecordBatch], broken: list[str]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        corrupt = batch["_corrupt"]
-        if corrupt.null_count == len(batch):
-            yield batch
-        else:
-            broken.extend(corrupt.drop_null().to_pylist())
-            yield batch.filter(pc.is_null(corrupt))
+def _sound(readings: Iterable[Reading], broken: list[str]) -> Iterator[pa.RecordBatch]:
+    """The records; what was left out of them is added to `broken`."""
+    for reading in readings:
+        broken += map(str, reading.violations)
+        records = reading.to_arrow(RECORD_COLUMNS)
+        if records is not None:
+            yield records
 
 
 def find_internal_topic(
@@ -138,21 +150,29 @@ def read_partition(
 
     Where there is a metadata snapshot the newest comes first, and of the log what follows it.
     """
+    return to_batches(_read(partition, storage, max_batch_bytes), RECORD_COLUMNS, mode)
+
+
+def _read(
+    partition: Partition,
+    storage: StorageOptions,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[Reading]:
+    found = partition.name
+    name = TopicPartition(found.topic, found.partition) if found else None
+    wanted = RecordRequest(_WANTED, name=name, max_batch_bytes=max_batch_bytes)
     snapshot = newest_snapshot(partition)
-    first = 0
     if snapshot is not None:
-        first = snapshot[0].offset
-        yield from _read_file(snapshot[1], storage, mode, max_batch_bytes)
+        yield from _read_file(_Source(snapshot[1], storage), wanted)
+        wanted = replace(wanted, bounds=Bounds(start=snapshot[0].offset))
     for number, segment in enumerate(partition.segments):
         following = partition.next_base_offset(number)
-        if following is not None and following <= first:
+        if following is not None and following <= (wanted.bounds.start or 0):
             continue
-        for batch in _read_file(segment.log, storage, mode, max_batch_bytes):
-            if first == 0 or batch.num_rows == 0:
-                yield batch
-            else:
-                wanted = pc.fill_null(pc.greater_equal(batch["offset"], first), True)
-                yield batch.filter(wanted)
+        ending = Ending.LOG if following is None else Ending.SEGMENT
+        index = segment.side_files.get(Kind.OFFSET_INDEX)
+        source = _Source(segment.log, storage, ending, index, segment.base_offset)
+        yield from _read_file(source, wanted)
 
 
 def newest_snapshot(partition: Partition) -> tuple[FileName, Entry] | None:
@@ -165,17 +185,19 @@ def newest_snapshot(partition: Partition) -> tuple[FileName, Entry] | None:
     return max(finished, key=lambda pair: (pair[0].offset, pair[0].epoch or 0), default=None)
 
 
-def _read_file(
-    entry: Entry, storage: StorageOptions, mode: Mode, max_batch_bytes: int
-) -> Iterator[pa.RecordBatch]:
-    wanted = wanted_flags(RECORD_COLUMNS) | Wanted.CONTROL
-    with open_file(entry, storage) as file:
-        yield from read_records(file, RECORD_COLUMNS, wanted, mode, max_batch_bytes)
-    cut = _find_cut(entry, storage)
-    if cut is not None and mode is Mode.FAILFAST:
-        raise CorruptLogError(cut)
-    if cut is not None and mode is Mode.PERMISSIVE:
-        yield corrupt_rows([cut], RECORD_COLUMNS)
+def _read_file(source: _Source, wanted: RecordRequest) -> Iterator[Reading]:
+    with open_file(source.entry, source.storage) as file:
+        find_next = entries_of(file, source.index, source.base_offset, source.storage)
+        windows = read_windows(
+            file,
+            ending=source.ending,
+            find_next=find_next,
+            max_batch_bytes=wanted.max_batch_bytes,
+        )
+        yield from read_records(choose_batches(windows, wanted.bounds, None), wanted)
+    cut = _find_cut(source.entry, source.storage)
+    if cut is not None:
+        yield Reading(violations=name_violations([cut], wanted.name))
 
 
 def _find_cut(entry: Entry, storage: StorageOptions) -> Violation | None:

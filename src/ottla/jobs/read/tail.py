@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.catalog.logs import (
-    Bounds,
     Log,
     check_named,
     find_latest,
@@ -22,6 +21,7 @@ from ottla.catalog.ranges import OffsetRange, share_limit
 from ottla.catalog.slices import Task, cut_tasks, find_slices
 from ottla.catalog.stable import Stable, find_stable
 from ottla.log.files.checkpoints import TopicPartition
+from ottla.log.read.bounds import Bounds
 from ottla.options.offsets import Edge, Offsets, Timestamp, Timestamps, title
 from ottla.options.read import Isolation, ReadOptions
 

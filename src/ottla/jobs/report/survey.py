@@ -15,14 +15,15 @@ import pyarrow as pa
 from ottla.batch.attributes import codec_ids, is_control, is_transactional
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused, decode_groups, unpack_bits
-from ottla.catalog.logs import Bounds, Log
+from ottla.catalog.logs import Log
 from ottla.catalog.selection import cut_log
 from ottla.catalog.slices import Slice
 from ottla.codec import compress
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, Wanted, take_batches
-from ottla.log.read.segment import Window, read_windows
+from ottla.log.read.bounds import Bounds
+from ottla.log.read.windows import Window, read_windows
 from ottla.region import Bytes
 from ottla.storage.files import open_file
 from ottla.storage.object_store import StorageOptions

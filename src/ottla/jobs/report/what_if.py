@@ -30,7 +30,7 @@ from ottla.format.sentinels import NO_PRODUCER_ID
 from ottla.jobs.report.survey import Unit
 from ottla.jobs.rewrite.convert import Converting
 from ottla.kernels.tables import Batches, Int64s, Wanted, take_batches
-from ottla.log.read.segment import read_windows
+from ottla.log.read.windows import read_windows
 from ottla.region import Region
 from ottla.storage.files import open_file
 from ottla.storage.object_store import StorageOptions

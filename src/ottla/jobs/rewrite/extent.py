@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from ottla.catalog.logs import Bounds, Log
+from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_log_end
 from ottla.catalog.selection import Selection, resolve_selection
 from ottla.errors import OptionError, Term
+from ottla.log.read.bounds import Bounds
 from ottla.log.write.extent import read_lineage, remote_offsets
 
 

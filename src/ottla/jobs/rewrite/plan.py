@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
-from ottla.catalog.logs import Bounds, Log
+from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_log_end
 from ottla.catalog.selection import cut_log
 from ottla.catalog.slices import Slice
 from ottla.catalog.stable import Stable
-from ottla.errors import CorruptLogError, Rule, Severity, Violation
+from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.names import PARTITION_METADATA, Kind, parse_file_name
 from ottla.format.sentinels import NO_OFFSET
 from ottla.jobs.output import OutputJob
@@ -25,7 +25,8 @@ from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.order import first_offsets
 from ottla.log.files.checkpoints import EpochStart, TopicPartition, follow_leader_epochs
-from ottla.log.read.segment import Window, read_windows
+from ottla.log.read.bounds import Bounds
+from ottla.log.read.windows import Window, read_windows, require_sound_windows
 from ottla.log.write.extent import Extent, Staged, find_extent, join_lineage, stage_extent
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import LogWriter
@@ -293,24 +294,19 @@ def _first_base(part: RewritePart, changed: Changed) -> int:
 
 def sound_windows(file: File, part: Slice, max_batch_bytes: int) -> Iterator[Window]:
     """The windows of a slice; bytes that are no batch raise, but for the end of an unclean log."""
-    reached, stop = part.start, min(part.stop, file.size)
-    may_end = part.stop == part.log.size
-    for window in read_windows(file, start=part.start, end=stop, max_batch_bytes=max_batch_bytes):
-        found, reached = window.violation, window.stop
-        if found is not None and found.rule is Rule.ZERO_TAIL:
-            if not may_end:
-                detail = "nothing but zeros to the end of the part, and batches after it"
-                found = replace(found, rule=Rule.BATCH_SIZE_MINIMUM, detail=detail)
-                raise CorruptLogError(found)
-            reached = stop
-        elif found is not None and found.rule.severity is Severity.ERROR:
-            raise CorruptLogError(found)
-        yield window
-    # A broker cuts half a batch off the last segment alone.
-    may_be_cut = may_end and part.is_last and file.size >= part.stop
-    if reached < part.stop and not may_be_cut:
-        detail = "a planned part of the file does not end with a batch: it was truncated or changed"
-        raise CorruptLogError(Violation(Rule.SLICE_COMPLETE, detail, file.path, reached))
+    stop = min(part.stop, file.size)
+    yield from require_sound_windows(
+        read_windows(
+            file,
+            start=part.start,
+            end=stop,
+            ending=part.ending,
+            max_batch_bytes=max_batch_bytes,
+        )
+    )
+    if stop < part.stop:
+        detail = f"the file shrank to {stop} bytes after it was listed"
+        raise CorruptLogError(Violation(Rule.SLICE_COMPLETE, detail, file.path, stop))
 
 
 def close_log(job: Job, log: RewrittenLog) -> FinishedPartition:

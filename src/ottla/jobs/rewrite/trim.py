@@ -12,13 +12,13 @@ from ottla.batch.decode import Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import RemainingRecords, rebuild, rebuild_empty
 from ottla.batch.records import decode_whole
-from ottla.catalog.logs import Bounds
 from ottla.errors import require_sound
 from ottla.format.arrays import Bools
 from ottla.format.sentinels import INT64_MAX, NO_OFFSET, NO_SEQUENCE, NO_TIMESTAMP
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Batches, Int64s, Wanted, allocate_batches, take_batches
+from ottla.log.read.bounds import Bounds
 from ottla.region import Region, padded
 
 _ALL: Final = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS

@@ -23,7 +23,7 @@ from ottla.kernels.tables import Batches, Wanted, allocate_batches
 from ottla.log.check.order import first_offsets
 from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
 from ottla.log.files.partition import Partition
-from ottla.log.read.segment import Window, read_windows
+from ottla.log.read.windows import Window, read_windows
 from ottla.publish.account import account_row, add_rows
 from ottla.rules.producers.producer import no_markers
 from ottla.storage.files import Entry, File, open_file

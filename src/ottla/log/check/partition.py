@@ -36,7 +36,7 @@ from ottla.log.check.side_files import (
     check_snapshot,
 )
 from ottla.log.files.partition import Partition, Segment
-from ottla.log.read.segment import Window
+from ottla.log.read.windows import Window
 from ottla.rules.producers.producer import Origin, no_markers
 from ottla.rules.producers.transactions import read_markers
 from ottla.storage.files import File

@@ -39,8 +39,8 @@ from ottla.log.files.index_file import rows_that_do_not_rise
 from ottla.log.files.partition import LogDirectory, Partition, Segment
 from ottla.log.files.producer_snapshot import read_producer_snapshot
 from ottla.log.files.transaction_index import check_transaction_index
-from ottla.log.read.segment import read_windows
 from ottla.log.read.walk import walk_segment
+from ottla.log.read.windows import read_windows
 from ottla.log.write.index_builder import build_indexes
 from ottla.rules.producers.snapshots import out_of_range, strays
 from ottla.storage.files import Entry, open_file, read_bytes

@@ -1,0 +1,147 @@
+"""What `import ottla` offers beside Spark: a segment as Arrow, and Arrow as a segment."""
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.arrow.from_arrow import records_from_arrow
+from ottla.arrow.schema import RECORD_SCHEMA
+from ottla.arrow.to_arrow import batches_to_arrow, wanted_flags
+from ottla.batch.attributes import last_sequences
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.batch.encode import encode_batches, split
+from ottla.batch.new_batch import NewBatch
+from ottla.errors import CorruptLogError, OptionError, PublishError, Rule, Violation
+from ottla.format.names import parse_directory_name
+from ottla.format.sentinels import MAX_SEQUENCE
+from ottla.kernels.tables import Int64s
+from ottla.log.files.checkpoints import TopicPartition
+from ottla.log.read.index_entries import entries_beside
+from ottla.log.read.records import Mode, RecordRequest, read_records, to_batches
+from ottla.log.read.windows import read_windows
+from ottla.storage.files import (
+    File,
+    Path,
+    is_remote,
+    local_path,
+    open_file,
+    open_output,
+    sync_directory,
+)
+
+PRODUCER_BATCH_BYTES: Final = 16384  # the default of a producer's batch.size
+
+
+def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The batch headers of a segment with their CRC verdicts; no record is opened.
+
+    After bytes that are no batch reading goes on at the next batch that the index beside the file
+    knows, or ends; `ottla verify` names such bytes.
+    """
+    with open_file(path) as file:
+        for window in read_windows(file, find_next=entries_beside(file)):
+            if window.batches.position.size:
+                yield batches_to_arrow(window.batches)
+
+
+def read_segment(
+    path: Path,
+    *,
+    columns: Sequence[str] = tuple(RECORD_SCHEMA.names),
+    mode: str = Mode.FAILFAST,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The records of a segment, control records left out.
+
+    FAILFAST raises CorruptLogError at the first violation; DROPMALFORMED leaves broken batches out.
+    PERMISSIVE also gives one row for each of them, null but for `_corrupt`, the last column. After
+    bytes that are no batch reading goes on at the next batch that the index beside the file knows.
+    """
+    if mode not in list(Mode):
+        raise OptionError(f"no mode {mode!r}; modes are {', '.join(Mode)}")
+    flags = wanted_flags(columns)
+    with open_file(path) as file:
+        wanted = RecordRequest(flags, name=_partition_of(file), max_batch_bytes=max_batch_bytes)
+        windows = read_windows(
+            file, find_next=entries_beside(file), max_batch_bytes=max_batch_bytes
+        )
+        yield from to_batches(read_records(windows, wanted), columns, Mode(mode))
+
+
+def _partition_of(file: File) -> TopicPartition | None:
+    path = file.path if is_remote(file.path) else os.path.abspath(local_path(file.path))
+    name = parse_directory_name(os.path.basename(os.path.dirname(path)))
+    return None if name is None else TopicPartition(name.topic, name.partition)
+
+
+def write_segment(
+    batches: Iterable[pa.RecordBatch],
+    path: Path,
+    *,
+    new_batch: NewBatch = NewBatch(),  # noqa: B008  (frozen)
+    batch_bytes: int = PRODUCER_BATCH_BYTES,
+) -> int:
+    """Write records as a new segment and return its bytes; it appears under its name when whole.
+
+    The columns key, value, offset, timestamp and headers are written, each if it is there. Records
+    are cut into batches as a producer with `batch.size` does; sequences go on from batch to batch.
+    """
+    if is_remote(path):
+        raise OptionError(
+            f"{path}: write_segment writes local files; the Spark sink writes to stores"
+        )
+    target = local_path(path)
+    if os.path.exists(target):
+        raise PublishError(f"{target} exists; Ottla does not overwrite segments")
+    staged = f"{target}.{uuid.uuid4().hex}.tmp"
+    try:
+        with open_output(staged) as out:
+            size = _write_batches(batches, out, target, new_batch, batch_bytes)
+        os.link(staged, target)  # unlike a rename, this never replaces
+        sync_directory(os.path.dirname(target) or ".")
+    finally:
+        if os.path.exists(staged):
+            os.unlink(staged)
+    return size
+
+
+def _write_batches(
+    batches: Iterable[pa.RecordBatch], out: Any, path: str, new_batch: NewBatch, batch_bytes: int
+) -> int:
+    size = 0
+    following = new_batch
+    next_offset = new_batch.base_offset or 0
+    last_offset: int | None = None
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        records = records_from_arrow(batch, first_offset=next_offset)
+        _require_rising(records.offset, last_offset, path)
+        encoded = encode_batches(records, split(records, following, batch_bytes), following)
+        out.write(encoded.data)
+        size += encoded.data.size
+        last_offset = int(encoded.batches.last_offset[-1])
+        next_offset = last_offset + 1
+        sequence = int(last_sequences(encoded.batches)[-1])
+        following = replace(
+            following,
+            base_offset=None,
+            base_sequence=-1 if sequence < 0 else (sequence + 1) % (MAX_SEQUENCE + 1),
+        )
+    return size
+
+
+def _require_rising(offsets: Int64s, last: int | None, path: str) -> None:
+    """Offsets rise within a segment, whatever batches the records are cut into."""
+    before = offsets[0] - 1 if last is None else last
+    falling = np.flatnonzero(np.diff(offsets, prepend=before) <= 0)
+    if falling.size:
+        row = int(falling[0])
+        detail = f"an offset is not above the one before it (row {row})"
+        offset = int(offsets[row])
+        raise CorruptLogError(Violation(Rule.RECORD_OFFSETS_RISE, detail, path, 0, offset=offset))

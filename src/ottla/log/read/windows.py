@@ -1,0 +1,223 @@
+"""The one loop that cuts a segment file into windows of whole batches, and goes on after damage.
+
+A window is about WINDOW_BYTES of the file, or one larger batch; memory does not grow with the file.
+
+Where no batch can be cut, reading goes on at the next batch that the offset index knows, if the
+caller has one. Slices begin at such batches only, so every reader of a segment, in however many
+slices, sees the same batches and the same violations. What must stay true: the place to go on is
+always behind the damage, so that reading ends.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.batch.memory import allocate_from_pool
+from ottla.errors import Rule, Violation, require_sound
+from ottla.kernels import status
+from ottla.kernels.bytes.crc import compute_crcs
+from ottla.kernels.records.scan import scan
+from ottla.kernels.tables import Batches, allocate_batches, take_batches
+from ottla.log.read.buffer import WINDOW_BYTES, Buffer
+from ottla.log.read.index_entries import FindEntry, know_nothing
+from ottla.region import Region
+from ottla.storage.files import File
+
+_TABLE_ROWS: Final = 1 << 10  # to begin with; the next window gets twice what the last one held
+
+
+class Ending(Enum):
+    """What may stand where reading ends and is no damage there."""
+
+    CUT = "cut"  # batches follow: nothing
+    SEGMENT = "segment"  # zeros that were preallocated and never written
+    LOG = "log"  # those, or half a batch: a broker cuts it off the last segment alone
+
+
+class Window(NamedTuple):
+    """Whole batches, and what stopped the cutting of more.
+
+    `stop` is where the next batch begins. A `violation` is about the bytes there; reading goes on
+    at `resync`, or ends when that is None.
+    """
+
+    region: Region
+    batches: Batches
+    stop: int
+    violation: Violation | None = None
+    resync: int | None = None
+
+
+class _Stop(NamedTuple):
+    """Where the scan stopped, its status, and the size that the bytes there state."""
+
+    position: int
+    outcome: int
+    size: int
+
+
+class _Limits(NamedTuple):
+    """What a reader allows and knows."""
+
+    ending: Ending
+    find_next: FindEntry
+    max_batch_bytes: int
+
+
+def read_windows(
+    file: File,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    ending: Ending = Ending.LOG,
+    find_next: FindEntry = know_nothing,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    check_crcs: bool = True,
+) -> Iterator[Window]:
+    """Cut the file into windows; each must be used before the next is asked for."""
+    limits = _Limits(ending, find_next, max_batch_bytes)
+    with Buffer(file, start, file.size if end is None else end) as buffer:
+        at, needed, capacity = start, WINDOW_BYTES, _TABLE_ROWS
+        while True:
+            buffer.advance(at, needed)
+            batches, stop = _scan(buffer, capacity)
+            if check_crcs:
+                compute_crcs(buffer.data, buffer.position, batches)
+            window = _without_overlong(_explain(buffer, batches, stop, limits), limits, check_crcs)
+            yield window
+            if window.violation is not None:
+                if window.resync is None or window.resync >= buffer.end:
+                    return
+                at, needed = window.resync, WINDOW_BYTES
+            elif stop.outcome == status.END and _is_last(buffer, stop):
+                return
+            else:
+                at, needed = stop.position, max(WINDOW_BYTES, stop.size)
+            capacity = max(_TABLE_ROWS, 2 * batches.position.size)
+
+
+def require_sound_windows(windows: Iterator[Window]) -> Iterator[Window]:
+    """The same windows, for who needs all bytes: damage raises, after the batches before it."""
+    for window in windows:
+        yield window
+        if window.violation is not None:
+            require_sound([window.violation])
+
+
+def _scan(buffer: Buffer, capacity: int) -> tuple[Batches, _Stop]:
+    table = allocate_batches(capacity, allocate_from_pool)
+    rows, stopped, outcome, size = scan(buffer.data, 0, buffer.size, buffer.position, table)
+    return take_batches(table, slice(0, rows)), _Stop(buffer.position + stopped, outcome, size)
+
+
+def _is_last(buffer: Buffer, stop: _Stop) -> bool:
+    """Whether no whole batch is left: all bytes are held, or the next batch needs more."""
+    holds_all = buffer.position + buffer.size >= buffer.end
+    return holds_all and (stop.size == 0 or stop.position + stop.size > buffer.end)
+
+
+def _explain(buffer: Buffer, batches: Batches, stop: _Stop, limits: _Limits) -> Window:
+    """The window with what is wrong where the scan stopped, and where to go on."""
+    window = Window(buffer.region(), batches, stop.position)
+    if stop.outcome == status.END and _is_last(buffer, stop):
+        return _explain_rest(window, buffer, limits)
+    violation, after = _explain_stop(buffer, stop, limits)
+    if violation is None or violation.rule is Rule.ZERO_TAIL:
+        return window._replace(violation=violation)
+    limit = _last_position(buffer, limits) if after is None else after
+    following = limits.find_next(stop.position, limit)
+    return window._replace(violation=violation, resync=after if following is None else following)
+
+
+def _last_position(buffer: Buffer, limits: _Limits) -> int:
+    """How far the index is asked; behind a cut the file goes on."""
+    return buffer.file.size if limits.ending is Ending.CUT else buffer.end
+
+
+def _explain_rest(window: Window, buffer: Buffer, limits: _Limits) -> Window:
+    """Bytes at the end that are less than the batch that they begin."""
+    if window.stop >= buffer.end:
+        return window
+    path = buffer.file.path
+    following = limits.find_next(window.stop, _last_position(buffer, limits))
+    if following is not None:
+        overlong = _reaches_over(path, window.stop, following)
+        return window._replace(violation=overlong, resync=following)
+    if limits.ending is Ending.LOG:
+        return window
+    detail = "half a batch, and it is not the end of the log: the file was truncated or changed"
+    return window._replace(violation=Violation(Rule.SLICE_COMPLETE, detail, path, window.stop))
+
+
+def _explain_stop(
+    buffer: Buffer, stop: _Stop, limits: _Limits
+) -> tuple[Violation | None, int | None]:
+    """What is wrong with the bytes at which the scan stopped, and where they end if one knows."""
+    region, at, size = buffer.region(), stop.position - buffer.position, stop.size
+    end = stop.position + size
+    if stop.outcome == status.SIZE_TOO_SMALL:
+        return _explain_small(buffer, stop, limits.ending), None
+    if stop.outcome == status.SIZE_TOO_LARGE:
+        detail = "the length field is too large for any batch"
+        return region.violation(Rule.BATCH_SIZE_RANGE, detail, at=at, found=str(size)), None
+    if stop.outcome == status.MAGIC_UNKNOWN:
+        rule, detail = Rule.MAGIC_KNOWN, "no such message format"
+        known = {"found": str(buffer.data[at + 16].view(np.int8)), "expected": "0, 1 or 2"}
+        after = end if end <= buffer.end else None
+        return region.violation(rule, detail, at=at, size=size, **known), after
+    if stop.outcome == status.END and size > limits.max_batch_bytes and end <= buffer.end:
+        rule, detail = Rule.BATCH_BYTES_LIMIT, "the batch is larger than maxBatchBytes"
+        expected = f"at most {limits.max_batch_bytes}"
+        return region.violation(rule, detail, at=at, size=size, expected=expected), end
+    return None, None
+
+
+def _explain_small(buffer: Buffer, stop: _Stop, ending: Ending) -> Violation:
+    """A length below that of any batch; zeros to the end may be room that nobody has used yet."""
+    region, at = buffer.region(), stop.position - buffer.position
+    if stop.size == 0 and _only_zeros(buffer.file, stop.position, buffer.end):
+        left = buffer.end - stop.position
+        if ending is Ending.CUT:
+            detail = "nothing but zeros to the end of the slice, and batches after it"
+            return region.violation(Rule.BATCH_SIZE_MINIMUM, detail, at=at, size=left)
+        detail = "nothing but zeros to the end of the file: preallocated, never written"
+        return region.violation(Rule.ZERO_TAIL, detail, at=at, size=left)
+    detail = "the length field is too small for any batch"
+    return region.violation(
+        Rule.BATCH_SIZE_MINIMUM, detail, at=at, found=str(stop.size), expected="at least 14"
+    )
+
+
+def _without_overlong(window: Window, limits: _Limits, check_crcs: bool) -> Window:
+    """The window up to a batch that reaches over one that the index knows: its length is wrong."""
+    batches = window.batches
+    if not check_crcs or limits.find_next is know_nothing:
+        return window
+    for row in np.flatnonzero(batches.crc != batches.computed_crc).tolist():
+        position = int(batches.position[row])
+        inside = limits.find_next(position, position + int(batches.size[row]))
+        if inside is not None:
+            whole = take_batches(batches, slice(0, row))
+            overlong = _reaches_over(window.region.path, position, inside)
+            return Window(window.region, whole, position, overlong, inside)
+    return window
+
+
+def _reaches_over(path: str, position: int, following: int) -> Violation:
+    detail = "the length reaches past the place where, by the index, a later batch begins"
+    return Violation(
+        Rule.BATCH_SIZE_RANGE, detail, path, position, expected=f"at most {following - position}"
+    )
+
+
+def _only_zeros(file: File, position: int, end: int) -> bool:
+    block = np.empty(min(WINDOW_BYTES, end - position), dtype=np.uint8)
+    while position < end:
+        got = file.read_into(block, position, min(block.size, end - position))
+        if got == 0 or block[:got].any():
+            return got == 0
+        position += got
+    return True
