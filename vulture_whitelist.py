@@ -30,6 +30,9 @@ _.TOPICS
 _.CONFIGS
 _.METADATA
 
+# The benchmark of internal topics reads one partition; so do tests.
+read_partition
+
 # `ottla clone` will write these files.
 write_meta_properties
 write_clean_shutdown

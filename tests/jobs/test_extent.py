@@ -25,9 +25,9 @@ from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.rewrite.salvage import plan_salvage_job
-from ottla.log.check.partition import check_partition
 from ottla.log.check.recovery import plan_recovery
 from ottla.log.files.partition import read_log_directories
+from whole_log import check_partition
 
 Job = Callable[[Selection, str], list[dict[str, Any]]]
 

@@ -29,8 +29,7 @@ from log.test_check import ABORTED, snapshot
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
-from ottla.batch.rows import Row as NewRow
-from ottla.batch.rows import pack_rows
+from ottla.batch.rows import NewRecord, pack_rows
 from ottla.catalog.slices import plan_tasks
 from ottla.dump.dry_run import try_append
 from ottla.errors import CorruptLogError, Rule
@@ -288,13 +287,13 @@ def test_salvage_names(tmp_path: Path, rule: Rule, data: bytes) -> None:
 
 
 def rows(*offsets: int) -> Callable[[], bytes]:
-    return lambda: encode(pack_rows([NewRow(at, 0, None, b"v") for at in offsets]), NewBatch())
+    return lambda: encode(pack_rows([NewRecord(at, 0, None, b"v") for at in offsets]), NewBatch())
 
 
 def two_gibibytes() -> bytes:
     # The bounds alone are measured; nobody needs the bytes to know that they are too many.
     many = np.array([0, 3 << 29], dtype=np.int32)
-    records = pack_rows([NewRow(0, 0, b"k", b"v")])
+    records = pack_rows([NewRecord(0, 0, b"k", b"v")])
     return encode(records._replace(key_bounds=many, value_bounds=many), NewBatch())
 
 

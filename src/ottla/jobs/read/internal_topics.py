@@ -49,7 +49,7 @@ class InternalTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _TopicFile:
     """A file of records: a segment with its index, or a metadata snapshot, which has none."""
 
     entry: Entry
@@ -163,7 +163,7 @@ def _read(
     wanted = RecordRequest(_WANTED, name=name, max_batch_bytes=max_batch_bytes)
     snapshot = newest_snapshot(partition)
     if snapshot is not None:
-        yield from _read_file(_Source(snapshot[1], storage), wanted)
+        yield from _read_file(_TopicFile(snapshot[1], storage), wanted)
         wanted = replace(wanted, bounds=Bounds(start=snapshot[0].offset))
     for number, segment in enumerate(partition.segments):
         following = partition.next_base_offset(number)
@@ -171,7 +171,7 @@ def _read(
             continue
         ending = Ending.LOG if following is None else Ending.SEGMENT
         index = segment.side_files.get(Kind.OFFSET_INDEX)
-        source = _Source(segment.log, storage, ending, index, segment.base_offset)
+        source = _TopicFile(segment.log, storage, ending, index, segment.base_offset)
         yield from _read_file(source, wanted)
 
 
@@ -185,7 +185,7 @@ def newest_snapshot(partition: Partition) -> tuple[FileName, Entry] | None:
     return max(finished, key=lambda pair: (pair[0].offset, pair[0].epoch or 0), default=None)
 
 
-def _read_file(source: _Source, wanted: RecordRequest) -> Iterator[Reading]:
+def _read_file(source: _TopicFile, wanted: RecordRequest) -> Iterator[Reading]:
     with open_file(source.entry, source.storage) as file:
         find_next = entries_of(file, source.index, source.base_offset, source.storage)
         windows = read_windows(

@@ -59,7 +59,7 @@ class _Stop(NamedTuple):
     size: int
 
 
-class _Limits(NamedTuple):
+class _WindowLimits(NamedTuple):
     """What a reader allows and knows."""
 
     ending: Ending
@@ -78,7 +78,7 @@ def read_windows(
     check_crcs: bool = True,
 ) -> Iterator[Window]:
     """Cut the file into windows; each must be used before the next is asked for."""
-    limits = _Limits(ending, find_next, max_batch_bytes)
+    limits = _WindowLimits(ending, find_next, max_batch_bytes)
     with Buffer(file, start, file.size if end is None else end) as buffer:
         at, needed, capacity = start, WINDOW_BYTES, _TABLE_ROWS
         while True:
@@ -119,7 +119,7 @@ def _is_last(buffer: Buffer, stop: _Stop) -> bool:
     return holds_all and (stop.size == 0 or stop.position + stop.size > buffer.end)
 
 
-def _explain(buffer: Buffer, batches: Batches, stop: _Stop, limits: _Limits) -> Window:
+def _explain(buffer: Buffer, batches: Batches, stop: _Stop, limits: _WindowLimits) -> Window:
     """The window with what is wrong where the scan stopped, and where to go on."""
     window = Window(buffer.region(), batches, stop.position)
     if stop.outcome == status.END and _is_last(buffer, stop):
@@ -132,12 +132,12 @@ def _explain(buffer: Buffer, batches: Batches, stop: _Stop, limits: _Limits) -> 
     return window._replace(violation=violation, resync=after if following is None else following)
 
 
-def _last_position(buffer: Buffer, limits: _Limits) -> int:
+def _last_position(buffer: Buffer, limits: _WindowLimits) -> int:
     """How far the index is asked; behind a cut the file goes on."""
     return buffer.file.size if limits.ending is Ending.CUT else buffer.end
 
 
-def _explain_rest(window: Window, buffer: Buffer, limits: _Limits) -> Window:
+def _explain_rest(window: Window, buffer: Buffer, limits: _WindowLimits) -> Window:
     """Bytes at the end that are less than the batch that they begin."""
     if window.stop >= buffer.end:
         return window
@@ -153,7 +153,7 @@ def _explain_rest(window: Window, buffer: Buffer, limits: _Limits) -> Window:
 
 
 def _explain_stop(
-    buffer: Buffer, stop: _Stop, limits: _Limits
+    buffer: Buffer, stop: _Stop, limits: _WindowLimits
 ) -> tuple[Violation | None, int | None]:
     """What is wrong with the bytes at which the scan stopped, and where they end if one knows."""
     region, at, size = buffer.region(), stop.position - buffer.position, stop.size
@@ -191,7 +191,7 @@ def _explain_small(buffer: Buffer, stop: _Stop, ending: Ending) -> Violation:
     )
 
 
-def _without_overlong(window: Window, limits: _Limits, check_crcs: bool) -> Window:
+def _without_overlong(window: Window, limits: _WindowLimits, check_crcs: bool) -> Window:
     """The window up to a batch that reaches over one that the index knows: its length is wrong."""
     batches = window.batches
     if not check_crcs or limits.find_next is know_nothing:
