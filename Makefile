@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
 ELSEWHERE := kafka or browser or faults or soak or spark_long or newcomer
-INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tests/arrow)
+INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tests/arrow tests/interpreted)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-nojit test-spark test-kafka test-browser test-faults test-newcomer soak \
