@@ -2,17 +2,19 @@
 
 The folders, from the bytes up; each imports only from those above it in this list:
 
-- `errors`, `region`   rules, violations; bytes that know their file and position
-- `format`             what the bytes are: layouts, attributes, sentinels, control records
+- `errors`, `strangers`   rules, violations; whom a file can be from
+- `format`, `region`   what the bytes are: layouts, attributes, names; bytes that know their file
 - `kernels`            pure functions on arrays (Numba)
 - `codec`              compressed bytes to bytes, and back
 - `batch`              the record format: bytes to `Batches` and records, and back
 - `arrow`, `rules`, `internal`   Arrow tables; what Kafka demands; records of internal topics
-- `storage`, `log`     files, segments, indexes, directories
+- `storage`, `publish` files and objects; how output appears, whole or not at all
+- `log`                one partition: its files, reading, writing, checks, salvage
+- `options`, `catalog` Spark's options; which logs, from where to where
 - `connector`          records as Kafka's Spark connector shows them
-- `jobs`, `spark`      work over many segments
-- `api`                what Python programs call
-- `cli`                the command `ottla`
+- `jobs`, `dump`       work over many logs; what is printed of them
+- `spark`              the same on Spark
+- `api`, `html`, `cli` what Python programs call; the page of a report; the command `ottla`
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""What can be wrong: `Rule`, `Violation`, and the five exceptions. Every rule is named here once.
+"""What can be wrong: `Rule`, `Violation`, and the exceptions. Every rule is named here once.
 
 Messages name no flags and no options: where one is needed, a `Term` stands for it.
 
@@ -237,7 +237,7 @@ class Term(Enum):
     LEADER_EPOCH = "leader epoch"
     KEEP_OFFSETS = "kept offsets"
     SALVAGE = "salvage"
-    FINISH = "finishing it"
+    FINISH = "the help of the command that finishes journals"
     RESTORE = "restoring"
 
 

@@ -272,6 +272,7 @@ def test_finish_says_why_it_refuses(
     else:
         assert (ran.status, told.count("\n")) == (2, 1)
         assert str(place.out) in told
+        assert "see `ottla finish --help`" in told or "nothing of it is published" not in told
         assert "\x1b" not in told
 
 

@@ -373,6 +373,18 @@ def test_a_start_at_or_past_the_end_gives_an_empty_log_there(tmp_path: Path, sta
     assert log_starts(out) == ["orders 0 150"]
 
 
+@each_bounded
+@pytest.mark.parametrize("start", [0, 500])
+def test_a_start_below_the_first_segment_is_that_of_the_segment(
+    tmp_path: Path, job: Job, start: int
+) -> None:
+    # After retention: no checkpoint names the log start, and the epochs begin with the log.
+    data = batch(rows(1000, 1004), leader_epoch=5)
+    write_log(tmp_path / "logs", {1000: data}, epochs=((5, 1000),))
+    out = run(job, tmp_path, **moments(start, None))
+    assert see(out)[:3] == (1000, 1005, ["5 1000"])
+
+
 def test_an_end_before_the_start_gives_an_empty_log_there(tmp_path: Path) -> None:
     write_log(tmp_path / "logs", {0: STRADDLED["magic-2"]}, log_start=100)
     out = run(restore(), tmp_path, **moments(None, 50))

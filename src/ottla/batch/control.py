@@ -7,19 +7,22 @@ fields, which are skipped. Fields have the names and shapes of Kafka's own JSON.
 
 import base64
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.batch.utf8 import java_utf8
 from ottla.errors import OptionError
 from ottla.format.attributes import ControlType
 
 Fields = Mapping[str, Any]
+T = TypeVar("T")
 
 KEY: Final = struct.Struct(">hh")  # version, type
 END_MARKER: Final = struct.Struct(">hi")  # version, coordinator epoch
 CURRENT_VERSION: Final = 0  # ControlRecordUtils reads and writes every type at version 0
 UUID_SIZE: Final = 16
+_REMEMBERED_BYTES: Final = 64
 MAX_STRING_SIZE: Final = 0x7FFF
 NO_DIRECTORY: Final = "A" * 22  # Uuid.ZERO_UUID: version 0 of a leader change has no directories
 
@@ -271,3 +274,19 @@ def _varint(value: int) -> bytes:
         value >>= 7
     data.append(value)
     return bytes(data)
+
+
+def cached(
+    function: Callable[[bytes | None, bytes | None], T],
+) -> Callable[[bytes | None, bytes | None], T]:
+    """Remember what is made of key and value: markers are the same few again and again.
+
+    Longer ones are not kept: a file may hold any number of them.
+    """
+    remembered = lru_cache(maxsize=4096)(function)
+
+    def recall(key: bytes | None, value: bytes | None) -> T:
+        short = len(key or b"") + len(value or b"") <= _REMEMBERED_BYTES
+        return remembered(key, value) if short else function(key, value)
+
+    return recall

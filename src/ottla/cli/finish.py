@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import Any, Final
 
+from ottla.cli.flags import FLAGS
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.errors import Row
 from ottla.jobs.finish import finish_journals, give_up_journal
@@ -69,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(row: Row, style: Format) -> None:
     if "why" in row:
+        row = row | {"why": str(row["why"].worded(FLAGS))}
         print(f"ottla: {row['why']}", file=sys.stderr)
     if style is Format.JSONL:
         write(json_line(row))

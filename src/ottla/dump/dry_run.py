@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from ottla.batch.attributes import codec_ids
 from ottla.errors import Row, Rule, Violation
 from ottla.format.attributes import CODEC_NAMES
 from ottla.format.names import LEADER_EPOCH_CHECKPOINT
+from ottla.format.sentinels import INT64_MAX
 from ottla.jobs.verify.transactions import read_transactions
 from ottla.kernels.tables import Batches, take_batches
 from ottla.log.files.checkpoints import read_leader_epochs
@@ -25,8 +25,6 @@ from ottla.rules.append.checks import (
 from ottla.rules.append.each import Appends, LogEnd, Outcome, Taken, append_each
 from ottla.rules.producers.producer import Duplicate, Origin, Refusal
 from ottla.storage.files import open_file, read_bytes
-
-_INT64_MAX: Final = 2**63 - 1
 
 
 def last_leader_epoch(partition: Partition) -> int:
@@ -45,7 +43,7 @@ def try_append(
     produce_version: int = ZSTD_PRODUCE_VERSION,
 ) -> Iterator[Row]:
     """A row with the verdict on each batch, then one that counts them; nothing is written."""
-    found = read_transactions(partition, from_offset=_INT64_MAX)
+    found = read_transactions(partition, from_offset=INT64_MAX)
     end = LogEnd(found.transactions.end_offset, found.transactions.state)
     counts = {"accepted": 0, "duplicate": 0, "refused": 0}
     for region, batches in _windows(segments):

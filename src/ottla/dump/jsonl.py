@@ -1,9 +1,8 @@
 """A dump as JSON lines: the objects of `docs/cli.md`, each with the key `file` at its end."""
 
-from functools import lru_cache
 from typing import Any, Final
 
-from ottla.batch.control import read_control
+from ottla.batch.control import cached, read_control
 from ottla.dump.style import FileEnd, Problem, Style
 from ottla.dump.values import json_line, json_text
 from ottla.internal import DecodedRecord
@@ -36,7 +35,7 @@ def _say_problem(problem: Problem) -> bytes:
     return json_line(line | row | {"file": file})
 
 
-@lru_cache(maxsize=4096)
+@cached
 def _say_control(key: bytes | None, value: bytes | None) -> bytes:
     record = read_control(key, value)
     return b',"control":' + json_text(record.as_json()).encode()

@@ -30,7 +30,7 @@ class FileEnd(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How a dump looks: `kernels.render` does batches and records, these do the rest.
+    """How a dump looks: `kernels.text.render` does batches and records, these do the rest.
 
     `say_control` ends the line of a control record that can be read, `no_control` that of others.
     """

@@ -1,10 +1,9 @@
 """A dump as text, in the words of kafka-dump-log (DumpLogSegments) where it has any."""
 
 import os
-from functools import lru_cache
 from typing import Final
 
-from ottla.batch.control import read_control
+from ottla.batch.control import cached, read_control
 from ottla.dump.style import FileEnd, Problem, Style
 from ottla.dump.values import encode_text, json_text
 from ottla.format.attributes import ControlType
@@ -53,7 +52,7 @@ def _say_problem(problem: Problem) -> bytes:
     return encode_text(f"! {severity}: {rule}: {violation.detail}{fields}\n")
 
 
-@lru_cache(maxsize=4096)
+@cached
 def _say_control(key: bytes | None, value: bytes | None) -> bytes:
     record = read_control(key, value)
     if record.type in (ControlType.ABORT, ControlType.COMMIT):

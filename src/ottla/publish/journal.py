@@ -13,7 +13,7 @@ partition directories and Kafka's own checkpoint files; all that a job needs lie
 
 A journal without `published.json` is open. Publishing is idempotent: whoever writes to OUT next
 finishes an open journal if it was committed and discards it if not. Who only reads leaves it alone.
-What a journal says is checked first (`journal`), and a quarantine is never deleted: it may be all
+What a journal says is checked first (`checked`), and a quarantine is never deleted: it may be all
 that is left of what a salvage took out.
 """
 

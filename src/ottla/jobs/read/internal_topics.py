@@ -15,7 +15,7 @@ from ottla.connector import EXPECTED_TIMESTAMP, times_fit
 from ottla.errors import OptionError, Rule, Violation, require_sound
 from ottla.format.names import FileName, FileState, Kind
 from ottla.internal.views import RECORD_COLUMNS, InternalView, time_columns
-from ottla.kernels.records import gather
+from ottla.kernels.tables import Wanted
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Partition, find_partitions
 from ottla.log.read.bounds import Bounds
@@ -36,7 +36,7 @@ from ottla.options.read import ReadOptions
 from ottla.storage.files import Entry, list_files, open_file
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
-_WANTED: Final = wanted_flags(RECORD_COLUMNS) | gather.CONTROL
+_WANTED: Final = wanted_flags(RECORD_COLUMNS) | Wanted.CONTROL
 
 
 @dataclass(frozen=True, slots=True)

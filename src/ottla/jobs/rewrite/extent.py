@@ -7,7 +7,7 @@ from ottla.catalog.positions import find_log_end
 from ottla.catalog.selection import Selection, resolve_selection
 from ottla.errors import OptionError, Term
 from ottla.log.read.bounds import Bounds
-from ottla.log.write.extent import read_lineage, remote_offsets
+from ottla.log.write.extent import first_base, read_lineage, remote_offsets
 
 
 def settle_bounds(log: Log, selection: Selection) -> Bounds:
@@ -56,6 +56,9 @@ def settle_other(log: Log, selection: Selection) -> tuple[Bounds, int]:
 def _resolve(log: Log, selection: Selection) -> Bounds:
     """No log starts after its end."""
     bounds = resolve_selection(log, selection)
+    if bounds.start is not None and log.log_start is None:
+        # Nothing says that there was more before the first segment.
+        bounds = replace(bounds, start=max(bounds.start, first_base(log.partition, None)))
     last = max((segment.base_offset for segment in log.partition.segments), default=0)
     if bounds.start is None or bounds.start <= last:
         return bounds

@@ -21,7 +21,7 @@ from ottla.kernels.tables import Batches, Int64s, Wanted, allocate_batches, take
 from ottla.log.read.bounds import Bounds
 from ottla.region import Region, padded
 
-_ALL: Final = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
+_ALL: Final = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.CONTROL
 _SMALLEST_BATCH: Final = 26
 
 

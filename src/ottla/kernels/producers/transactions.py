@@ -98,7 +98,7 @@ def walk_markers(
     first: int,
     markers: Markers,
 ) -> tuple[int, int, int, int]:
-    """As `kernels.walk.walk`, and as `read_markers` of each batch while it is in the cache."""
+    """As `search.walk.walk`, and as `read_markers` of each batch while it is in the cache."""
     at = 0
     row = first
     while row < batches.position.size:

@@ -5,13 +5,12 @@ should be. Only what is left, KRaft's own records and damage, is opened by Pytho
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from ottla.batch.attributes import is_control
-from ottla.batch.control import ControlRecordError, read_control
+from ottla.batch.control import ControlRecordError, cached, read_control
 from ottla.batch.control_records import read_key_value
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.parts import Part, read_parts
@@ -71,7 +70,7 @@ def check_control_records(part: Part, file: str) -> Iterator[tuple[int, Violatio
         yield record, violation
 
 
-@lru_cache(maxsize=4096)  # the markers of a log are the same few again and again
+@cached
 def _why_unreadable(key: bytes | None, value: bytes | None) -> str | None:
     try:
         read_control(key, value)

@@ -47,7 +47,7 @@ def walk_file(
 ) -> Iterator[Walk]:
     """Headers from `start` on, in tables of bounded size; only the last one stops early.
 
-    `step` is `kernels.walk.walk`, or one that also looks into what happens to be held.
+    `step` is `kernels.search.walk.walk`, or one that also looks into what happens to be held.
     """
     stop = file.size if end is None else min(end, file.size)
     stride = _REMOTE if is_remote(file.path) else _LOCAL

@@ -60,8 +60,9 @@ class _Stop(NamedTuple):
 
 
 class _WindowLimits(NamedTuple):
-    """What a reader allows and knows."""
+    """What a reader allows and knows; `end` is how far it was asked to read."""
 
+    end: int
     ending: Ending
     find_next: FindEntry
     max_batch_bytes: int
@@ -78,8 +79,9 @@ def read_windows(
     check_crcs: bool = True,
 ) -> Iterator[Window]:
     """Cut the file into windows; each must be used before the next is asked for."""
-    limits = _WindowLimits(ending, find_next, max_batch_bytes)
-    with Buffer(file, start, file.size if end is None else end) as buffer:
+    asked = file.size if end is None else end
+    limits = _WindowLimits(asked, ending, find_next, max_batch_bytes)
+    with Buffer(file, start, asked) as buffer:
         at, needed, capacity = start, WINDOW_BYTES, _TABLE_ROWS
         while True:
             buffer.advance(at, needed)
@@ -138,10 +140,13 @@ def _last_position(buffer: Buffer, limits: _WindowLimits) -> int:
 
 
 def _explain_rest(window: Window, buffer: Buffer, limits: _WindowLimits) -> Window:
-    """Bytes at the end that are less than the batch that they begin."""
+    """Bytes at the end that are less than the batch that they begin, or that are gone by now."""
+    path = buffer.file.path
+    if buffer.end < limits.end:
+        detail = f"the file shrank to {buffer.end} bytes while it was read"
+        return window._replace(violation=Violation(Rule.SLICE_COMPLETE, detail, path, buffer.end))
     if window.stop >= buffer.end:
         return window
-    path = buffer.file.path
     following = limits.find_next(window.stop, _last_position(buffer, limits))
     if following is not None:
         overlong = _reaches_over(path, window.stop, following)
@@ -218,6 +223,6 @@ def _only_zeros(file: File, position: int, end: int) -> bool:
     while position < end:
         got = file.read_into(block, position, min(block.size, end - position))
         if got == 0 or block[:got].any():
-            return got == 0
+            return False
         position += got
     return True
