@@ -92,7 +92,7 @@ def test_kernels_work_without_a_cache(home: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(named)},
+        env=os.environ | {"NUMBA_CACHE_DIR": str(named), "NUMBA_DISABLE_JIT": "0"},
         capture_output=True,
         text=True,
         check=True,
