@@ -44,7 +44,7 @@ def test_a_killed_driver(
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
     assert finish(start(faulty_compact, logs, out, moment)) == -signal.SIGKILL
-    (job,) = Path(f"{out}.ottla").iterdir()
+    (job,) = filter(Path.is_dir, Path(f"{out}.ottla").iterdir())
     now = json.loads((job / "now.json").read_text())
     compact_plainly(plan(str(logs), str(tmp_path / "whole"), now))
     whole = tree(tmp_path / "whole")
