@@ -16,6 +16,7 @@ from ottla.storage.files import (
     move_files,
     open_file,
     open_output,
+    open_remaining,
     read_bytes,
     write_file,
 )
@@ -177,3 +178,48 @@ def test_a_streamed_file_is_moved_into_a_directory_that_is_made_for_it(tmp_path:
     delete_tree(tmp_path / "staged")
     delete_tree(tmp_path / "staged")
     assert [child.name for child in tmp_path.iterdir()] == ["out"]
+
+
+def replace_by(path: Path, data: bytes) -> None:
+    """Put another file in the place of one, as a broker does with a segment that it cleaned."""
+    path.with_suffix(".swap").write_bytes(data)
+    path.with_suffix(".swap").replace(path)
+
+
+@pytest.mark.parametrize("data", [b"longer than the first", b"5byte", b"1"])
+def test_a_listed_file_that_was_replaced_is_an_error(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a").write_bytes(b"first")
+    (entry,) = list_files(tmp_path)
+    replace_by(tmp_path / "a", data)
+    with pytest.raises(OSError, match=r"/a was replaced by another file"):
+        open_file(entry)
+    with pytest.raises(OSError, match=r"/a was replaced by another file"):
+        open_remaining(entry)
+
+
+def test_a_listed_file_that_shrank_is_an_error_unless_its_reader_takes_what_remains(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a").write_bytes(b"first")
+    (entry,) = list_files(tmp_path)
+    os.truncate(tmp_path / "a", 3)
+    with pytest.raises(OSError, match=r"/a shrank to 3 bytes while bytes up to 5"):
+        open_file(entry)
+    with open_remaining(entry) as file:
+        assert file.size == 3
+
+
+def test_a_checkpoint_that_was_replaced_is_read_as_it_is_now(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"t 0 12")
+    (entry,) = list_files(tmp_path)
+    replace_by(tmp_path / "a", b"t 0 12345")
+    assert read_bytes(entry) == b"t 0 12345"
+
+
+def test_filling_from_a_file_that_ended_meanwhile_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(100))
+    with open_file(tmp_path / "a") as file:
+        file.fill(np.empty(60, dtype=np.uint8), 40, 60)
+        os.truncate(tmp_path / "a", 70)
+        with pytest.raises(OSError, match=r"/a shrank to 70 bytes while bytes up to 100"):
+            file.fill(np.empty(60, dtype=np.uint8), 40, 60)

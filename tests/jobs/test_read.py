@@ -274,6 +274,20 @@ def test_a_file_that_shrank_after_planning_follows_fail_on_data_loss(
     assert (len(kept) > 0) == (left(tasks) > 0)
 
 
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_file_that_was_replaced_after_planning_is_an_error(tmp_path: Path, fails: str) -> None:
+    """Rows of two files would be neither's; a longer file ends nowhere that tells."""
+    write_partition(tmp_path / "t-0", seed=4, segments=1)
+    chosen = options(tmp_path, splitbytes="600", failondataloss=fails)
+    tasks = plan_tasks(chosen)
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    other = tmp_path / "other.cleaned"
+    other.write_bytes(log.read_bytes() * 2)
+    other.replace(log)
+    with pytest.raises(OSError, match=f"{log.name} was replaced by another file"):
+        read_rows(tasks, chosen)
+
+
 def test_a_file_that_vanished_after_planning_follows_fail_on_data_loss(tmp_path: Path) -> None:
     written = write_partition(tmp_path / "t-0", seed=4, segments=2)
     strict, tolerant = options(tmp_path), options(tmp_path, failondataloss="false")

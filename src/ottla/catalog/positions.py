@@ -22,7 +22,7 @@ from ottla.log.files.time_index import (
 from ottla.log.read.index_entries import points_at_batch, read_index_file
 from ottla.log.read.walk import walk_file
 from ottla.log.read.windows import read_windows
-from ottla.storage.files import File, is_remote, open_file, read_bytes
+from ottla.storage.files import File, is_remote, open_remaining, read_bytes
 from ottla.storage.object_store import StorageOptions
 
 
@@ -50,7 +50,7 @@ def find_start(segment: Segment, offset: int, storage: StorageOptions) -> int:
     if offset <= segment.base_offset:
         return 0
     index = read_index(segment, storage)
-    with open_file(segment.log, storage) as file:
+    with open_remaining(segment.log, storage) as file:
         began = reached = _position_before(file, index, offset)
         for headers in walk_file(file, start=began):
             reaching = np.flatnonzero(headers.batches.last_offset >= offset)
@@ -64,7 +64,7 @@ def find_start(segment: Segment, offset: int, storage: StorageOptions) -> int:
 def find_stop(segment: Segment, offset: int, storage: StorageOptions) -> int:
     """Where the batches end that can hold an offset below `offset`."""
     index = read_index(segment, storage)
-    with open_file(segment.log, storage) as file:
+    with open_remaining(segment.log, storage) as file:
         for headers in walk_file(file, start=_position_before(file, index, offset)):
             batches = headers.batches
             reaching = np.flatnonzero(batches.last_offset >= offset)
@@ -84,7 +84,7 @@ def find_batch_starts(segment: Segment, every: int, storage: StorageOptions) -> 
     if segment.log.size <= every:
         return []
     index = read_index(segment, storage)
-    with open_file(segment.log, storage) as file:
+    with open_remaining(segment.log, storage) as file:
         if index is not None and index.position.size:
             chosen = _entries_apart(index, every, file.size)
             if all(points_at_batch(file, index, row) for row in chosen):
@@ -112,7 +112,7 @@ def find_offset_past(
     segment: Segment, start: int, position: int, storage: StorageOptions
 ) -> int | None:
     """The offset after the first batch, from `start` on, that ends at or past a position."""
-    with open_file(segment.log, storage) as file:
+    with open_remaining(segment.log, storage) as file:
         for headers in walk_file(file, start=start):
             ends = headers.batches.position + headers.batches.size
             reaching = np.flatnonzero(ends >= position)
@@ -137,7 +137,7 @@ def _find_segment_end(segment: Segment, storage: StorageOptions) -> int | None:
     if segment.log.size == 0:
         return segment.base_offset if segment.base_offset > 0 else None
     index = read_index(segment, storage)
-    with open_file(segment.log, storage) as file:
+    with open_remaining(segment.log, storage) as file:
         start = 0
         if index is not None and index.position.size:
             inside = np.flatnonzero(index.position < file.size)
@@ -188,7 +188,7 @@ def find_timestamp(partition: Partition, timestamp: int, storage: StorageOptions
 def _find_in_segment(
     segment: Segment, times: TimeIndex | None, timestamp: int, storage: StorageOptions
 ) -> int | None:
-    with open_file(segment.log, storage) as file:
+    with open_remaining(segment.log, storage) as file:
         start = 0
         if times is not None:
             _, offset = lookup_timestamp(times, timestamp - 1)

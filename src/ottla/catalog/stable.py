@@ -24,7 +24,7 @@ from ottla.log.files.transaction_index import (
 from ottla.log.read.windows import read_windows
 from ottla.rules.producers.snapshots import from_snapshot
 from ottla.rules.producers.transactions import Transactions, read_markers
-from ottla.storage.files import open_file, read_bytes
+from ottla.storage.files import open_remaining, read_bytes
 from ottla.storage.object_store import StorageOptions
 
 
@@ -57,7 +57,7 @@ def _fold(
 ) -> Transactions:
     """Add what segments hold; a batch with a wrong CRC opens and ends nothing."""
     for segment in segments:
-        with open_file(segment.log, storage) as file:
+        with open_remaining(segment.log, storage) as file:
             for window in read_windows(file):
                 intact = window.batches.crc == window.batches.computed_crc
                 batches = take_batches(window.batches, intact)

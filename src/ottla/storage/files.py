@@ -39,11 +39,12 @@ _WRITE_BACK_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file as it was when it was listed."""
+    """A file as it was when it was listed; an object store has no inodes, so 0."""
 
     path: str
     size: int
     modified_ns: int
+    inode: int = 0
 
 
 class _OpenFile(Protocol):
@@ -78,6 +79,18 @@ class File:
         """The whole of a small file."""
         buffer = np.empty(self.size, dtype=np.uint8)
         return buffer[: self.read_into(buffer, 0, self.size)].tobytes()
+
+    def fill(self, buffer: Bytes, position: int, size: int) -> None:
+        """Put `size` bytes from `position` into `buffer`; that the file ends before is an error."""
+        got = self.read_into(buffer, position, size)
+        if got < size:
+            raise shrunk(self.path, position + got, position + size)
+
+    @property
+    def inode(self) -> int:
+        """Which file it is, whatever its name is by now; 0 on an object store."""
+        source = self.source
+        return os.fstat(source.descriptor).st_ino if isinstance(source, _Local) else 0
 
     def map(self) -> Bytes | None:
         """A local file as an array, nothing of it read yet; for files that nobody truncates."""
@@ -132,6 +145,21 @@ def _vanished(path: str) -> FileNotFoundError:
     return FileNotFoundError(f"{path} vanished between listing and reading: its owner deleted it")
 
 
+def shrunk(path: str, size: int, listed: int) -> OSError:
+    """What to raise where a file ends before bytes that it had."""
+    return OSError(
+        f"{path} shrank to {size} bytes while bytes up to {listed} were to be read: its owner"
+        " truncated it; run this again to take it as it is now"
+    )
+
+
+def _replaced(path: str) -> OSError:
+    return OSError(
+        f"{path} was replaced by another file between listing and reading; run this again to take"
+        " it as it is now"
+    )
+
+
 def is_remote(path: Path) -> bool:
     """Whether a path is a URI of an object store.
 
@@ -162,14 +190,38 @@ def join(path: Path, *names: str) -> str:
 
 
 def open_file(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) -> File:
-    """Open for reading; an `Entry` is read as it was listed, up to the size it had then."""
+    """Open for reading; an `Entry` is read as it was listed, up to the size it had then.
+
+    What was planned from a listing holds for that file alone: that another file has its name by
+    now, or that it is shorter, is an error. It may have grown.
+    """
     if not isinstance(source, Entry):
         return _open(os.fspath(source), options)
+    file = open_remaining(source, options)
+    if file.size < source.size:
+        file.close()
+        raise shrunk(source.path, file.size, source.size)
+    return file
+
+
+def open_remaining(entry: Entry, options: StorageOptions = DEFAULT_OPTIONS) -> File:
+    """As `open_file`, for a reader who says by itself what is lost of a file that shrank."""
+    file = _open_listed(entry, options)
+    if not _is_same(file, entry):
+        file.close()
+        raise _replaced(entry.path)
+    return replace(file, size=min(file.size, entry.size))
+
+
+def _open_listed(entry: Entry, options: StorageOptions) -> File:
     try:
-        file = _open(source.path, options)
+        return _open(entry.path, options)
     except FileNotFoundError as error:
-        raise _vanished(source.path) from error
-    return replace(file, size=min(file.size, source.size))
+        raise _vanished(entry.path) from error
+
+
+def _is_same(file: File, entry: Entry) -> bool:
+    return entry.inode in (0, file.inode)
 
 
 def _open(path: str, options: StorageOptions) -> File:
@@ -188,9 +240,19 @@ def _open_remote(path: str, options: StorageOptions) -> File:
 
 
 def read_bytes(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) -> bytes:
-    """The whole of a small file."""
-    with open_file(source, options) as file:
-        return file.read()
+    """The whole of a small file.
+
+    A broker replaces its checkpoints whole, and often: a listed file is then read as it is now.
+    """
+    if isinstance(source, Entry):
+        file = _open_listed(source, options)
+        size = min(file.size, source.size) if _is_same(file, source) else file.size
+    else:
+        file = _open(os.fspath(source), options)
+        size = file.size
+    with file:
+        buffer = np.empty(size, dtype=np.uint8)
+        return buffer[: file.read_into(buffer, 0, size)].tobytes()
 
 
 def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
@@ -244,7 +306,7 @@ def _unlisted(error: OSError) -> None:
 
 def _entry(path: str) -> Entry:
     status = os.stat(path)
-    return Entry(path, status.st_size, status.st_mtime_ns)
+    return Entry(path, status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 def _list_remote(uri: str, options: StorageOptions) -> Iterator[Entry]:

@@ -33,7 +33,7 @@ from ottla.log.read.records import (
 from ottla.log.read.windows import Ending, read_windows
 from ottla.options.offsets import parse_subscribe
 from ottla.options.read import ReadOptions
-from ottla.storage.files import Entry, list_files, open_file
+from ottla.storage.files import Entry, list_files, open_remaining
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 _WANTED: Final = wanted_flags(RECORD_COLUMNS) | Wanted.CONTROL
@@ -186,7 +186,7 @@ def newest_snapshot(partition: Partition) -> tuple[FileName, Entry] | None:
 
 
 def _read_file(source: _TopicFile, wanted: RecordRequest) -> Iterator[Reading]:
-    with open_file(source.entry, source.storage) as file:
+    with open_remaining(source.entry, source.storage) as file:
         find_next = entries_of(file, source.index, source.base_offset, source.storage)
         windows = read_windows(
             file,

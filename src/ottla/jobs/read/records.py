@@ -25,7 +25,7 @@ from ottla.log.read.records import (
 )
 from ottla.log.read.windows import Ending, Window, read_windows
 from ottla.options.read import Isolation, ReadOptions
-from ottla.storage.files import File, open_file
+from ottla.storage.files import File, open_remaining
 
 
 def read_slice(part: Slice, columns: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
@@ -87,7 +87,7 @@ def _windows(part: Slice, options: ReadOptions) -> Iterator[Window]:
 def _open(part: Slice, options: ReadOptions) -> File | None:
     """The file; None if it is gone and that is to be no error."""
     try:
-        return open_file(part.log, options.storage)
+        return open_remaining(part.log, options.storage)
     except FileNotFoundError as error:
         report_loss(str(error), options)
         return None

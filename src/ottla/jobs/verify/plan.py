@@ -26,7 +26,7 @@ from ottla.log.files.partition import Partition
 from ottla.log.read.windows import Window, read_windows
 from ottla.publish.account import account_row, add_rows
 from ottla.rules.producers.producer import no_markers
-from ottla.storage.files import Entry, File, open_file
+from ottla.storage.files import Entry, File, open_remaining
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 # What a slice says, a row for each window. `reached` is where reading the slice ended: past its
@@ -137,7 +137,7 @@ def _see_file(part: VerifyPart, options: VerifyOptions) -> Iterator[SeenRow]:
     if part.file is None:
         yield _pack(part, 0, 0, Seen([], allocate_batches(0), no_markers(0), 0), 0.0)
         return
-    with open_file(part.file, options.storage) as file:
+    with open_remaining(part.file, options.storage) as file:
         for window in _windows(file, part, options.max_batch_bytes):
             reached = window.stop if window.resync is None else window.resync
             seen = see_window(window, decoder)

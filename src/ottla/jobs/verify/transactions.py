@@ -24,7 +24,7 @@ from ottla.region import PADDING, Bytes, Region
 from ottla.rules.producers.producer import no_markers
 from ottla.rules.producers.snapshots import from_snapshot
 from ottla.rules.producers.transactions import Transactions, read_markers
-from ottla.storage.files import File, open_file
+from ottla.storage.files import File, open_remaining
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 
@@ -64,7 +64,7 @@ def _start(
 
 
 def _read_segment(segment: Segment, found: PartitionTransactions, storage: StorageOptions) -> None:
-    with open_file(segment.log, storage) as file:
+    with open_remaining(segment.log, storage) as file:
         for walked, markers in walk_markers(file):
             batches = walked.batches
             corrupt = is_control(batches) & (batches.crc != batches.computed_crc)

@@ -43,7 +43,7 @@ from ottla.log.read.walk import walk_segment
 from ottla.log.read.windows import read_windows
 from ottla.log.write.index_builder import build_indexes
 from ottla.rules.producers.snapshots import out_of_range, strays
-from ottla.storage.files import Entry, open_file, read_bytes
+from ottla.storage.files import Entry, open_remaining, read_bytes
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 
@@ -187,7 +187,7 @@ def _swap(
 
 def _next_offset(base_offset: int, entry: Entry, options: StorageOptions) -> int:
     """The offset after the last batch that can be reached (LogSegment.readNextOffset)."""
-    with open_file(entry, options) as file:
+    with open_remaining(entry, options) as file:
         batches = walk_segment(file).batches
     return int(batches.last_offset[-1]) + 1 if batches.position.size else base_offset
 
@@ -276,7 +276,7 @@ def _recover(loaded: _Loaded, segment: Segment, why: str) -> bool:
 def _valid_batches(segment: Segment, options: StorageOptions) -> tuple[int, Batches]:
     """Where the first invalid batch begins, and the batches before it."""
     tables: list[Batches] = []
-    with open_file(segment.log, options) as file:
+    with open_remaining(segment.log, options) as file:
         stop = 0
         for window in read_windows(file):
             bad = window.batches.crc != window.batches.computed_crc

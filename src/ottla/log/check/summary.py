@@ -20,7 +20,7 @@ from ottla.log.check.order import (
 from ottla.log.check.side_files import check_orphans, check_partition_metadata
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.read.walk import walk_file
-from ottla.storage.files import File, open_file
+from ottla.storage.files import File, open_remaining
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 
@@ -80,7 +80,7 @@ def summarize(
         span = SegmentRange(
             segment.log.path, segment.base_offset, partition.next_base_offset(index)
         )
-        with open_file(segment.log, options) as file:
+        with open_remaining(segment.log, options) as file:
             _walk(file, summary, state, span)
         yield segment, summary
 
