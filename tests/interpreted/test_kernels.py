@@ -28,6 +28,7 @@ from jobs.plain import records_of, run_plainly
 from jobs.test_report import report as build
 from jobs.test_write import assert_sound, expected, save, some_rows
 from jobs.topics import write_partition
+from log import hostile
 from ottla.api import read_segment
 from ottla.batch.encode import encode_batches, split
 from ottla.batch.new_batch import NewBatch
@@ -38,6 +39,7 @@ from ottla.format.attributes import Codec, TimestampType
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.jobs.export.plan import ExportOptions, FileFormat, plan_export
+from ottla.jobs.rewrite.salvage import plan_salvage_job
 from ottla.kernels._jit import INTERPRETED
 from ottla.log.files.partition import find_partitions
 from ottla.log.read.records import Mode
@@ -164,6 +166,21 @@ def salvage_embedded(folder: Path) -> None:
     assert plan.kept.base_offset.tolist() == [1]
 
 
+def salvage_hostile(folder: Path) -> None:
+    """Claims that overlap, whole batches among them and out of order, copied and checked again."""
+    ahead = builders.batch([Row(90, 1)])
+    whole = [builders.batch([Row(at, at)]) for at in (50, 51)]
+    old = [builders.message(Row(at, at, b"k", bytes(20)), magic=1) for at in (52, 53)]
+    hostile_bytes = b"".join(shape(1500) for shape in hostile.SHAPES)
+    (folder / "logs" / "t-0").mkdir(parents=True)
+    data = hostile_bytes + ahead + b"".join(whole + old)
+    (folder / "logs" / "t-0" / LOG).write_bytes(data)
+    plan = plan_salvage_job(Selection((str(folder / "logs"),)), str(folder / "out"))
+    (row,) = run_plainly(plan)
+    assert row["lastOffset"] == 53
+    assert row["writtenBytes"] + row["quarantinedBytes"] == len(data)
+
+
 def compact(folder: Path) -> None:
     """The newest of each key stays."""
     names = [b"a", b"b", b"long" * 5000]  # more than the first table of keys has room for
@@ -263,6 +280,7 @@ WORKS: dict[str, Callable[[Path], None]] = {
         verify,
         salvage,
         salvage_embedded,
+        salvage_hostile,
         compact,
         write,
         append,

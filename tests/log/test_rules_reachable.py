@@ -26,7 +26,6 @@ from batch.test_broken_batches import (
 from builders import Row, batch, varint
 from jobs.test_verify import verify, violations
 from log.test_check import ABORTED, snapshot
-from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.rows import NewRecord, pack_rows
@@ -40,14 +39,13 @@ from ottla.kernels.bytes.crc import compute_crcs
 from ottla.log.check.directory import check_directory
 from ottla.log.files.partition import find_partitions, read_log_directories
 from ottla.log.files.transaction_index import aborted_transactions, write_transaction_index
-from ottla.log.salvage.plan import find_intact, plan_from
 from ottla.options.read import parse_read_options
 from ottla.rules.append.accept import Refused, append
 from ottla.rules.append.checks import AppendPolicy
 from ottla.rules.append.each import Appends
 from ottla.rules.producers.producer import Origin
-from ottla.storage.files import open_file
 from rules.histories import COMMIT, data_batch, marker, tables
+from whole_log import plan_salvage
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -281,8 +279,7 @@ def test_salvage_names(tmp_path: Path, rule: Rule, data: bytes) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(data)
     (partition,) = find_partitions([tmp_path])
-    with open_file(partition.segments[0].log) as file:
-        (plan,) = plan_from(partition, [find_intact(file, 0, DEFAULT_MAX_BATCH_BYTES)])
+    (plan,) = plan_salvage(partition)
     assert rule in [violation.rule for violation in plan.quarantined]
 
 

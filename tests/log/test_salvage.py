@@ -12,8 +12,9 @@ import builders
 from builders import Row
 from ottla.errors import Rule
 from ottla.log.files.partition import find_partitions
-from ottla.log.salvage.plan import SegmentPlan, heaviest_rising
-from whole_log import plan_salvage
+from ottla.log.salvage.chain import Items, _weigh, heaviest_rising
+from ottla.log.salvage.found import take_rows
+from whole_log import WholePlan, plan_salvage
 
 
 def batches(count: int, *, base: int = 0, size: int = 5, **options: object) -> list[bytes]:
@@ -31,7 +32,7 @@ def batches(count: int, *, base: int = 0, size: int = 5, **options: object) -> l
     ]
 
 
-def salvage(folder: Path, *segments: bytes, bases: tuple[int, ...] = (0,)) -> list[SegmentPlan]:
+def salvage(folder: Path, *segments: bytes, bases: tuple[int, ...] = (0,)) -> list[WholePlan]:
     directory = folder / "t-0"
     directory.mkdir()
     for base, data in zip(bases, segments, strict=True):
@@ -55,11 +56,11 @@ def covers(spans: list[tuple[int, int]], size: int) -> bool:
     return at == size
 
 
-def kept(plan: SegmentPlan) -> list[int]:
+def kept(plan: WholePlan) -> list[int]:
     return [int(offset) for offset in plan.kept.base_offset]
 
 
-def rules(plan: SegmentPlan) -> list[Rule]:
+def rules(plan: WholePlan) -> list[Rule]:
     return [violation.rule for violation in plan.quarantined]
 
 
@@ -237,7 +238,32 @@ def test_the_chain_weighs_as_much_as_the_best_of_all(seed: int) -> None:
         first = chooser.randrange(100)
         items.append((first, first + chooser.randrange(8), chooser.randrange(1, 20)))
     columns = np.array(items, dtype=np.int64).T
-    keep = heaviest_rising(*columns)
+    keep = heaviest_rising(lambda: [Items(*columns)])
     chosen = [item for item, wanted in zip(items, keep, strict=True) if wanted]
     assert all(one[1] < two[0] for one, two in pairwise(chosen))
     assert sum(item[2] for item in chosen) == slow_heaviest(items)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_weights_of_many_gigabytes_and_pieces_choose_the_same_chain(seed: int) -> None:
+    chooser = np.random.default_rng(seed)
+    first = chooser.integers(0, 100, 200)
+    items = Items(first, first + chooser.integers(0, 8, 200), chooser.integers(1, 4, 200))
+    keep = heaviest_rising(lambda: [items]).tolist()
+    heavy = items._replace(weight=items.weight << 28)
+    assert heaviest_rising(lambda: [heavy]).tolist() == keep
+    cuts = [0, *sorted(chooser.integers(0, 200, 5).tolist()), 200]
+    pieces = [Items(*(column[start:stop] for column in items)) for start, stop in pairwise(cuts)]
+    assert heaviest_rising(lambda: pieces).tolist() == keep
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 1000])
+def test_rows_in_pieces_weigh_what_they_weigh_together(tmp_path: Path, rows: int) -> None:
+    parts = batches(40)
+    for flipped in (3, 7, 8, 20, 38):
+        parts[flipped] = struct.pack(">q", 5 * flipped ^ (1 << 20)) + parts[flipped][8:]
+    (plan,) = salvage(tmp_path, b"".join(parts))
+    (found,) = plan.found.rows()
+    pieces = [take_rows(found, slice(at, at + rows)) for at in range(0, 40, rows)]
+    weighed = [weight for items in _weigh(pieces) for weight in items.weight.tolist()]
+    assert weighed == [1 if at in (3, 20, 38) else len(part) for at, part in enumerate(parts)]

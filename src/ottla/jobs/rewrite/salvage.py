@@ -6,18 +6,21 @@ What is kept and what is quarantined does not depend on how the work is cut.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.catalog.selection import Selection, choose_logs
+from ottla.errors import PublishError
 from ottla.jobs.output import OutputJob
 from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Partition, Segment
-from ottla.log.salvage.plan import find_intact, plan_from, read_found, write_found
+from ottla.log.salvage.found import StagedFound, stage_found
+from ottla.log.salvage.plan import plan_from
+from ottla.log.salvage.search import find_intact
 from ottla.log.salvage.write import write_salvage
 from ottla.publish.account import account_row
 from ottla.publish.journal import FinishedPartition, Job, new_staged_name, staged_path
-from ottla.storage.files import open_file, read_bytes, write_file
+from ottla.storage.files import is_remote, local_path, open_file
 from ottla.storage.object_store import StorageOptions
 
 
@@ -35,13 +38,24 @@ class Search:
         return self.segment.log.size
 
 
+class StagedSearch(NamedTuple):
+    """The name under which a search staged its rows, how many, and how many are unreadable.
+
+    As the account of a search has them, which a file may: nothing is certain of any.
+    """
+
+    found: Any
+    intact: Any
+    unreadable: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Rescue:
     """A partition to be written from what was found in its segments."""
 
     partition: Partition
     log_start: int | None
-    found: tuple[str, ...]
+    searches: tuple[StagedSearch, ...]
     storage: StorageOptions
 
     @property
@@ -71,8 +85,11 @@ def plan_salvage_job(
         rescues = {}
         for log in logs:
             directory = os.path.basename(log.partition.path)
-            found = tuple(finished[key].account.get("found", "") for key, _ in searches[directory])
-            rescues[directory] = Rescue(log.partition, log.log_start, found, selection.storage)
+            accounts = (finished[key].account for key, _ in searches[directory])
+            staged = tuple(
+                StagedSearch(*map(account.get, StagedSearch._fields)) for account in accounts
+            )
+            rescues[directory] = Rescue(log.partition, log.log_start, staged, selection.storage)
         return rescues
 
     log_starts = {log.name: log.log_start for log in logs if log.name is not None}
@@ -96,31 +113,42 @@ def plan_salvage_job(
 
 def search_segment(job: Job, search: Search) -> FinishedPartition:
     """Find the intact batches of a segment and keep their table in the staging of the job."""
-    with open_file(search.segment.log, search.storage) as file:
-        found = find_intact(file, search.segment.base_offset, search.max_batch_bytes)
-    staged = new_staged_name("found")
-    write_file(staged_path(job, staged), write_found(found), job.storage)
-    return FinishedPartition([], _row(search.name) | {"found": staged})
+    staged, log = new_staged_name("found"), search.segment.log
+    with open_file(log, search.storage) as file:
+        pieces = find_intact(file, search.segment.base_offset, search.max_batch_bytes)
+        found = stage_found(pieces, *_paths(job, staged), job.storage, log)
+    known = StagedSearch(staged, found.count, found.unreadable)
+    return FinishedPartition([], _row(search.name) | known._asdict())
 
 
 def rescue_partition(job: Job, rescue: Rescue) -> FinishedPartition:
     """Choose the chain of a partition, and stage it and its quarantine."""
-    found = []
-    for staged, segment in zip(rescue.found, rescue.partition.segments, strict=True):
-        path = staged_path(job, staged)
-        found.append(read_found(read_bytes(path, job.storage), segment, path))
-    plans = plan_from(rescue.partition, found)
+    segments = zip(rescue.searches, rescue.partition.segments, strict=True)
+    found = [_read_search(job, search, segment) for search, segment in segments]
+    scratch = None if is_remote(job.out) else os.path.dirname(local_path(staged_path(job, "found")))
+    plans = plan_from(rescue.partition, found, scratch)
     log_start = rescue.log_start
     finished = write_salvage(rescue.partition, plans, job, rescue.storage, log_start)
-    intact = sum(its.batches.position.size for its in found)
-    known = sum(int(plan.kept.count[plan.kept.count > 0].sum()) for plan in plans)
-    more = {
-        "readBatches": intact,
-        "skippedBatches": intact - finished.account["writtenBatches"],
-        "readRecords": known,
-        "writtenRecords": known,
-    }
-    return FinishedPartition(finished.files, account_row(**(finished.account | more)))
+    intact = sum(one.count for one in found)
+    skipped = intact - finished.account["writtenBatches"]
+    account = finished.account | {"readBatches": intact, "skippedBatches": skipped}
+    return FinishedPartition(finished.files, account_row(**account))
+
+
+def _read_search(job: Job, search: StagedSearch, segment: Segment) -> StagedFound:
+    """What a search staged of a segment."""
+    paths = _paths(job, search.found)
+    if type(search.intact) is not int or type(search.unreadable) is not int:
+        raise PublishError(
+            f"nothing says how much was found in {segment.log.path}: delete {job.folder}, and"
+            " salvage again"
+        )
+    return StagedFound(*paths, search.intact, search.unreadable, job.storage, segment.log)
+
+
+def _paths(job: Job, staged: str) -> tuple[str, str]:
+    """Where rows and violations of a segment are staged."""
+    return staged_path(job, staged), staged_path(job, f"{staged}.jsonl")
 
 
 def _row(name: TopicPartition | None) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from ottla.kernels._jit import INTERPRETED, i64, inlined, kernel
 from ottla.kernels.bytes.memory import load_u64, prefetch
 from ottla.kernels.tables import Batches
 
-_CASTAGNOLI = 0x82F63B78
-_IEEE = 0xEDB88320
+CASTAGNOLI = 0x82F63B78
+IEEE = 0xEDB88320
 _MASK = np.uint64(0xFFFFFFFF)
 
 
@@ -42,7 +42,7 @@ def _slicing_tables(polynomial: int) -> npt.NDArray[np.uint64]:
 def _zero_tables(size: int) -> npt.NDArray[np.uint64]:
     """Four tables that move a CRC-32C register past `size` zero bytes; `size` is a power of two."""
     images = [(1 << bit) for bit in range(32)]  # what each bit of the register becomes
-    step = [(image >> 1) ^ (_CASTAGNOLI if image & 1 else 0) for image in images]
+    step = [(image >> 1) ^ (CASTAGNOLI if image & 1 else 0) for image in images]
 
     def apply(operator: list[int], register: int) -> int:
         result = 0
@@ -61,8 +61,8 @@ def _zero_tables(size: int) -> npt.NDArray[np.uint64]:
     )
 
 
-_CRC32_TABLES = _slicing_tables(_IEEE)
-_CRC32C_TABLES = _slicing_tables(_CASTAGNOLI)
+_CRC32_TABLES = _slicing_tables(IEEE)
+_CRC32C_TABLES = _slicing_tables(CASTAGNOLI)
 _TINY = 64
 _SHORT = 256
 _LONG = 2048
@@ -102,6 +102,12 @@ def _by_tables(
         )
         at += 1
     return register
+
+
+@inlined
+def crc32_register(register: np.uint64, data: Bytes, start: int, stop: int) -> np.uint64:
+    """The register of CRC-32 after data[start:stop], nothing inverted before or after."""
+    return _by_tables(_CRC32_TABLES, register, data, start, stop)
 
 
 @kernel
@@ -159,6 +165,15 @@ if _has_sse42():
         return _past_zeros(zeros, register) ^ third
 
     @inlined
+    def crc32c_register(register: np.uint64, data: Bytes, start: int, stop: int) -> np.uint64:
+        """The register of CRC-32C after data[start:stop], nothing inverted before or after."""
+        at = start
+        while at + 8 <= stop:
+            register = crc32_word(register, load_u64(data, at))
+            at += 8
+        return _by_tables(_CRC32C_TABLES, register, data, at, stop)
+
+    @inlined
     def crc32c_inlined(data: Bytes, start: int, stop: int) -> int:
         """The body of `crc32c`, for kernels that call it per batch."""
         register = _MASK
@@ -183,6 +198,12 @@ if _has_sse42():
         return crc32c_inlined(data, start, stop)
 
 else:
+
+    @inlined
+    def crc32c_register(register: np.uint64, data: Bytes, start: int, stop: int) -> np.uint64:
+        """The register of CRC-32C after data[start:stop], nothing inverted before or after."""
+        return _by_tables(_CRC32C_TABLES, register, data, start, stop)
+
     crc32c = crc32c_by_tables
     crc32c_inlined = crc32c_by_tables
 

@@ -8,6 +8,7 @@ bytes every target, so that a copy may overshoot (see `ottla.region.PADDING`).
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -78,8 +79,8 @@ def _prefetch(typing_context: Any, data: Any, at: Any) -> Any:  # noqa: ARG001
 
 if INTERPRETED:
 
-    def prefetch(data: Bytes, at: int) -> None:
-        """Ask for a cache line that will be read soon; it may lie behind the end."""
+    def prefetch(data: npt.NDArray[Any], at: int) -> None:
+        """Ask for the cache line of a byte that will be read soon; it may lie behind the end."""
 
     def bit_length(word: np.uint64) -> int:
         """How many bits a word needs; 0 needs none."""

@@ -3,276 +3,188 @@
 A broker truncates at the first bad batch. Here every intact batch is found, wherever it lies, and
 the chain of them with rising offsets that has the most bytes is kept, byte for byte. All else is
 quarantined with the rule that it breaks: kept and quarantined together are the input.
+
+What is decided of a segment is worked out again, piece by piece, whenever it is asked for: a plan
+holds a byte for each batch that could be kept, and no more.
 """
 
-import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ottla.batch.decode import Decoder
-from ottla.errors import PublishError, Rule, Stage, Violation
-from ottla.kernels import status
-from ottla.kernels.search import salvage
-from ottla.kernels.tables import (
-    Batches,
-    Int64s,
-    Wanted,
-    allocate_batches,
-    concat_batches,
-    take_batches,
-)
-from ottla.log.check.order import first_offsets
+from ottla.errors import Rule, Violation
+from ottla.format.arrays import Bools
+from ottla.kernels.search.salvage import Intact
 from ottla.log.files.partition import Partition, Segment
-from ottla.log.read.buffer import WINDOW_BYTES, Buffer
-from ottla.region import Region
-from ottla.storage.files import File
+from ottla.log.salvage.chain import choose_chain
+from ottla.log.salvage.found import (
+    BELOW_BASE,
+    EMBEDDED,
+    UNREADABLE,
+    USABLE,
+    FoundBatches,
+    concat_rows,
+    starts_of,
+    take_rows,
+)
 
-_TABLE_ROWS: Final = 1 << 14
-_RULES: Final = {str(rule): rule for rule in Rule}
+_DETAILS: Final = {
+    USABLE: "it does not follow the batches around it",
+    EMBEDDED: "a batch inside the value of a record",
+    BELOW_BASE: "an offset below the segment's base {base_offset}",
+}
 
 
-class FoundBatches(NamedTuple):
-    """The batches of a segment whose CRC matches, in order of position.
+class PlanPiece(NamedTuple):
+    """Some batches that are kept, and a violation for each span before and between them."""
 
-    `broken` are those that are no part of the log, whatever their offsets: by row.
+    kept: Intact
+    left_out: Sequence[Violation]
+
+
+class _Reached(NamedTuple):
+    """How far pieces have come: a position, and the last offset that was kept."""
+
+    position: int
+    last_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """What is kept of a segment, and a violation for each span that is not, in order.
+
+    `keep` says which of the usable rows are kept. `last_before` is the last offset that is kept of
+    segments before, and `last_kept` of this one or them. `first_from` has the first offset that is
+    kept from each piece of the rows on, and at its end from the next segment on.
     """
-
-    batches: Batches
-    broken: dict[int, Violation]
-
-
-class SegmentPlan(NamedTuple):
-    """What is kept of a segment, and a violation for each span that is not, in order."""
 
     segment: Segment
-    kept: Batches
-    quarantined: list[Violation]
+    found: FoundBatches
+    keep: Bools
+    last_before: int | None
+    last_kept: int | None
+    first_from: Sequence[int | None]
 
-
-def plan_from(partition: Partition, found: list[FoundBatches]) -> list[SegmentPlan]:
-    """Decide for every byte from the intact batches of each segment."""
-    masks = choose_chain(found)
-    edges = _kept_edges(found, masks)
-    return [
-        SegmentPlan(
-            segment, take_batches(its.batches, mask), list(_account(segment, its, mask, edge))
-        )
-        for segment, its, mask, edge in zip(partition.segments, found, masks, edges, strict=True)
-    ]
-
-
-def find_intact(file: File, base_offset: int, max_batch_bytes: int) -> FoundBatches:
-    """Every batch of a file whose CRC matches; records are decoded to see that they hold."""
-    tables: list[Batches] = []
-    broken: dict[int, Violation] = {}
-    decoder = Decoder(Wanted.OFFSETS, max_batch_bytes=max_batch_bytes)
-    rows = 0
-    for region, batches, kinds in _search(file, max_batch_bytes):
-        for _, left_out in decoder.decode(region, batches):
-            # A single bad message inside a wrapper does not cost the others.
-            whole = (bad for bad in left_out if bad.violation.rule.stage is not Stage.RECORD)
-            broken |= {rows + bad.row: bad.violation for bad in whole}
-        decoder.flush()
-        for row in np.flatnonzero(kinds == salvage.EMBEDDED).tolist():
-            detail = "a batch inside the value of a record"
-            broken[rows + row] = _misplaced(file.path, batches, row, detail)
-        for row in np.flatnonzero(batches.last_offset < base_offset).tolist():
-            detail = f"an offset below the segment's base {base_offset}"
-            broken.setdefault(rows + row, _misplaced(file.path, batches, row, detail))
-        rows += batches.position.size
-        tables.append(batches)
-    return FoundBatches(concat_batches(tables), broken)
-
-
-def _search(file: File, max_batch_bytes: int) -> Iterator[tuple[Region, Batches, Int64s]]:
-    """Windows of the file with the intact batches in them."""
-    state = np.zeros(salvage.STATE_SIZE, dtype=np.int64)
-    state[salvage.TRUSTED] = 1
-    state[salvage.FENCE] = state[salvage.EMBEDDED_UNTIL] = -1
-    with Buffer(file, 0, file.size) as buffer:
-        outcome, needed = status.MORE, WINDOW_BYTES
-        while outcome != status.END:
-            at = int(state[salvage.AT])
-            history = min(at, salvage.HISTORY)
-            if outcome == status.MORE:
-                before = buffer.position + buffer.size
-                buffer.advance(at - history, max(needed, WINDOW_BYTES) + history)
-                if at and buffer.position + buffer.size == before:
-                    return  # the file shrank
-            table = allocate_batches(_TABLE_ROWS)
-            kinds = np.zeros(_TABLE_ROWS, dtype=np.int64)
-            rows, outcome = salvage.find_batches(
-                buffer.data,
-                buffer.size,
-                buffer.position,
-                buffer.end,
-                max_batch_bytes,
-                state,
-                table,
-                kinds,
+    def pieces(self) -> Iterator[PlanPiece]:
+        """Piece by piece; the last one has what lies behind all batches."""
+        reached = _Reached(0, self.last_before)
+        taken = 0
+        for (rows, violations), first_behind in zip(
+            self.found.pieces(), self.first_from[1:], strict=True
+        ):
+            mask, used = _chosen(rows, self.keep[taken:])
+            taken += used
+            left_out = _leave_out(self.segment, rows, mask, reached, first_behind, violations)
+            kept = take_rows(rows, mask)
+            yield PlanPiece(kept, list(left_out))
+            last = int(kept.last_offset[-1]) if kept.position.size else reached.last_offset
+            reached = _Reached(int(rows.position[-1]) + int(rows.size[-1]), last)
+        log = self.segment.log
+        if reached.position < log.size:
+            tail = _garbage(
+                log.path, reached.position, log.size, reached.last_offset, self.first_from[-1]
             )
-            needed = int(state[salvage.NEEDED])
-            if rows:
-                yield buffer.region(), take_batches(table, slice(0, rows)), kinds[:rows]
+            yield PlanPiece(concat_rows([]), [tail])
 
 
-def write_found(found: FoundBatches) -> bytes:
-    """What was found in a segment, as a file for the task that plans."""
-    broken = [[row, asdict(violation)] for row, violation in found.broken.items()]
-    columns = np.stack(found.batches).astype("<i8")
-    return json.dumps(broken).encode() + b"\n" + columns.tobytes()
+def plan_from(
+    partition: Partition, found: Sequence[FoundBatches], scratch: str | None = None
+) -> list[SegmentPlan]:
+    """Decide for every byte from the intact batches of each segment.
 
-
-def read_found(data: bytes, segment: Segment, path: str) -> FoundBatches:
-    """What `write_found` wrote of a segment; the file is believed no further than it fits that."""
-    text, _, table = data.partition(b"\n")
-    try:
-        columns = np.frombuffer(table, "<i8").astype(np.int64).reshape(len(Batches._fields), -1)
-        broken = {
-            int(row): Violation(**its | {"rule": _RULES[its["rule"]]})
-            for row, its in json.loads(text)
-        }
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise _unfit(path, segment) from error
-    batches = Batches(*columns)
-    position, size = batches.position, batches.size
-    fits = (position >= 0) & (size > 0) & (size <= segment.log.size)
-    fits &= position <= segment.log.size - size
-    rows = range(position.size)
-    if not fits.all() or (np.diff(position) < 0).any() or not all(row in rows for row in broken):
-        raise _unfit(path, segment)
-    return FoundBatches(batches, broken)
-
-
-def _unfit(path: str, segment: Segment) -> PublishError:
-    return PublishError(
-        f"{path} is not what was found in {segment.log.path}: delete its job, and salvage again"
-    )
-
-
-def choose_chain(found: list[FoundBatches]) -> list[npt.NDArray[np.bool_]]:
-    """Of each segment, the rows of the chain of rising offsets that has the most bytes."""
-    batches = concat_batches([its.batches for its in found])
-    usable = np.ones(batches.position.size, dtype=np.bool_)
-    start = 0
-    for its in found:
-        usable[[start + row for row in its.broken]] = False
-        start += its.batches.position.size
-    rows = take_batches(batches, usable)
-    weights = rows.size.copy()
-    weights[_contradicted(rows)] = 1
-    keep = np.zeros(batches.position.size, dtype=np.bool_)
-    keep[usable] = heaviest_rising(first_offsets(rows), rows.last_offset, weights)
-    bounds = np.cumsum([its.batches.position.size for its in found])
-    return np.split(keep, bounds[:-1])
-
-
-def heaviest_rising(first: Int64s, last: Int64s, weights: Int64s) -> npt.NDArray[np.bool_]:
-    """The items, taken in order, whose ranges rise and which together weigh most.
-
-    >>> first, last = np.array([0, 50, 10, 20]), np.array([9, 59, 19, 29])
-    >>> heaviest_rising(first, last, np.array([5, 9, 5, 5])).tolist()
-    [True, False, True, True]
+    `scratch` is a folder for what is worked out on the way.
     """
-    order = np.sort(last)
-    ranks = np.searchsorted(order, last, side="left") + 1
-    below = np.searchsorted(order, first, side="left")
-    before = np.empty(first.size, dtype=np.int64)
-    tree = np.zeros((first.size + 1, 2), dtype=np.int64)
-    _, item = salvage.best_chain(ranks, below, weights, before, tree)
-    keep = np.zeros(first.size, dtype=np.bool_)
-    while item >= 0:
-        keep[item] = True
-        item = before[item]
-    return keep
+    keep = choose_chain(found, scratch)
+    plans: list[SegmentPlan] = []
+    last: int | None = None
+    for segment, one in zip(partition.segments, found, strict=True):
+        plan = _outline(segment, one, keep, last)
+        plans.append(plan)
+        last = plan.last_kept
+        keep = keep[plan.keep.size :]
+    first: int | None = None
+    for index in reversed(range(len(plans))):
+        firsts = [*plans[index].first_from, first]
+        for piece in reversed(range(len(firsts) - 1)):
+            firsts[piece] = firsts[piece + 1] if firsts[piece] is None else firsts[piece]
+        plans[index] = replace(plans[index], first_from=firsts)
+        first = firsts[0]
+    return plans
 
 
-def _contradicted(batches: Batches) -> npt.NDArray[np.intp]:
-    """Rows whose base offset, which no CRC covers, cannot be right.
-
-    The batches that touch them on both sides leave room for exactly their records, elsewhere. Such
-    a batch must not outweigh a neighbour.
-    """
-    first = first_offsets(batches)
-    span = batches.last_offset - first + 1
-    touches = batches.position[1:] == batches.position[:-1] + batches.size[:-1]
-    expected = batches.last_offset[:-2] + 1
-    leave_room = touches[:-1] & touches[1:] & (expected + span[1:-1] == first[2:])
-    return np.flatnonzero(leave_room & (first[1:-1] != expected)) + 1
-
-
-def _kept_edges(
-    found: list[FoundBatches], masks: list[npt.NDArray[np.bool_]]
-) -> list[tuple[int | None, int | None]]:
-    """For each segment, the last offset kept before it and the first kept after it."""
-    firsts = [first_offsets(its.batches)[mask] for its, mask in zip(found, masks, strict=True)]
-    lasts = [its.batches.last_offset[mask] for its, mask in zip(found, masks, strict=True)]
-    before: list[int | None] = []
-    for index in range(len(found)):
-        earlier = [last for last in lasts[:index] if last.size]
-        before.append(int(earlier[-1][-1]) if earlier else None)
-    after: list[int | None] = []
-    for index in range(len(found)):
-        later = [first for first in firsts[index + 1 :] if first.size]
-        after.append(int(later[0][0]) if later else None)
-    return list(zip(before, after, strict=True))
+def _outline(
+    segment: Segment, found: FoundBatches, keep: Bools, last_before: int | None
+) -> SegmentPlan:
+    """A plan with the first offset kept in each piece; `keep` is of this segment and later ones."""
+    last, taken = last_before, 0
+    firsts: list[int | None] = []
+    for rows in found.rows():
+        mask, used = _chosen(rows, keep[taken:])
+        taken += used
+        kept = take_rows(rows, mask)
+        firsts.append(int(starts_of(kept)[0]) if kept.position.size else None)
+        last = int(kept.last_offset[-1]) if kept.position.size else last
+    return SegmentPlan(segment, found, keep[:taken], last_before, last, firsts)
 
 
-def _account(
+def _chosen(rows: Intact, keep: Bools) -> tuple[Bools, int]:
+    """Which rows are kept, and how many are usable: for so many, `keep` says it at its front."""
+    mask = rows.verdict == USABLE
+    usable = int(np.count_nonzero(mask))
+    mask[mask] = keep[:usable]
+    return mask, usable
+
+
+def _leave_out(
     segment: Segment,
-    found: FoundBatches,
-    mask: npt.NDArray[np.bool_],
-    edges: tuple[int | None, int | None],
+    rows: Intact,
+    mask: Bools,
+    reached: _Reached,
+    first_behind: int | None,
+    violations: Sequence[Violation],
 ) -> Iterator[Violation]:
-    """A violation for every span of the file that is not kept, in order of position."""
-    batches, path = found.batches, segment.log.path
-    first = first_offsets(batches)
-    at, lost_from = 0, None if edges[0] is None else edges[0] + 1
-    kept_rows = np.flatnonzero(mask)
-    next_kept = np.searchsorted(kept_rows, np.arange(batches.position.size + 1))
-    for row in range(batches.position.size + 1):
-        following = int(next_kept[row])
-        is_last = following == kept_rows.size
-        lost_to = edges[1] if is_last else int(first[kept_rows[following]])
-        stop = int(batches.position[row]) if row < batches.position.size else segment.log.size
-        if stop > at:
-            yield _garbage(path, at, stop, lost_from, lost_to)
-        if row == batches.position.size:
-            return
-        if mask[row]:
-            lost_from = int(batches.last_offset[row]) + 1
-        else:
-            detail = "it does not follow the batches around it"
-            yield found.broken.get(row) or _misplaced(path, batches, row, detail)
-        at = stop + int(batches.size[row])
+    """A violation for every span up to the last row that is not kept, in order of position."""
+    ends = np.concatenate([[reached.position], rows.position + rows.size])
+    has_gap = rows.position > ends[:-1]
+    kept = np.flatnonzero(mask)
+    firsts = [*starts_of(rows)[kept].tolist(), first_behind]
+    unreadable = iter(violations)
+    lasts = [reached.last_offset, *rows.last_offset[kept].tolist()]
+    for row in np.flatnonzero(has_gap | ~mask).tolist():
+        if has_gap[row]:
+            following = int(np.searchsorted(kept, row))
+            begin, stop = int(ends[row]), int(rows.position[row])
+            yield _garbage(segment.log.path, begin, stop, lasts[following], firsts[following])
+        if rows.verdict[row] == UNREADABLE:
+            yield next(unreadable)
+        elif not mask[row]:
+            yield _misplaced(segment, rows, row)
 
 
-def _garbage(
-    path: str, at: int, stop: int, lost_from: int | None, lost_to: int | None
-) -> Violation:
-    lost = lost_from is not None and lost_to is not None and lost_to > lost_from
+def _garbage(path: str, at: int, stop: int, last: int | None, first: int | None) -> Violation:
+    """Bytes between the batches with those offsets, of which all between are lost."""
+    lost = last is not None and first is not None and first > last + 1
     return Violation(
         Rule.BYTES_ARE_BATCHES,
         "no batch with a matching CRC begins here",
         path,
         position=at,
         size=stop - at,
-        offset=lost_from if lost else None,
-        last_offset=lost_to - 1 if lost and lost_to is not None else None,
+        offset=last + 1 if lost and last is not None else None,
+        last_offset=first - 1 if lost and first is not None else None,
     )
 
 
-def _misplaced(path: str, batches: Batches, row: int, detail: str) -> Violation:
+def _misplaced(segment: Segment, rows: Intact, row: int) -> Violation:
+    detail = _DETAILS[int(rows.verdict[row])].format(base_offset=segment.base_offset)
     return Violation(
         Rule.BATCH_IN_ORDER,
         detail,
-        path,
-        position=int(batches.position[row]),
-        size=int(batches.size[row]),
-        offset=int(batches.base_offset[row]),
-        last_offset=int(batches.last_offset[row]),
+        segment.log.path,
+        position=int(rows.position[row]),
+        size=int(rows.size[row]),
+        offset=int(rows.base_offset[row]),
+        last_offset=int(rows.last_offset[row]),
     )
