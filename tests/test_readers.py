@@ -201,7 +201,6 @@ def test_spark_reads_what_the_api_reads(logs: Path, by_api: list[Found], split: 
     listed: list[list[str]] = [[] for _ in CASES]
     for task in plan_tasks(chosen):
         for part in task:
-            assert part.name is not None
             number = part.name.partition
             for table in read_task((part,), chosen, target):
                 rows[number] += table.select(["offset", "_corrupt"]).to_pylist()

@@ -17,10 +17,9 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.batch.encode import encode_batches, split
 from ottla.batch.new_batch import NewBatch
 from ottla.errors import CorruptLogError, OptionError, PublishError, Rule, Violation
-from ottla.format.names import parse_directory_name
+from ottla.format.names import TopicPartition, parse_directory_name
 from ottla.format.sentinels import MAX_SEQUENCE
 from ottla.kernels.tables import Int64s
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.read.index_entries import entries_beside
 from ottla.log.read.records import Mode, RecordRequest, read_records, to_batches
 from ottla.log.read.windows import read_windows
@@ -73,10 +72,9 @@ def read_segment(
         yield from to_batches(read_records(windows, wanted), columns, Mode(mode))
 
 
-def _partition_of(file: File) -> TopicPartition | None:
+def _partition_of(file: File) -> TopicPartition:
     path = file.path if is_remote(file.path) else os.path.abspath(local_path(file.path))
-    name = parse_directory_name(os.path.basename(os.path.dirname(path)))
-    return None if name is None else TopicPartition(name.topic, name.partition)
+    return parse_directory_name(os.path.basename(os.path.dirname(path)))[0]
 
 
 def write_segment(

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from ottla.batch.decode import Chunk
 from ottla.errors import Rule, Violation
+from ottla.format.names import TopicPartition
 from ottla.kernels.tables import concat_batches
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.read.records import Reading, name_violations
 
 # Microseconds in an int64 reach this many milliseconds, to both sides.
@@ -27,14 +27,14 @@ EXPECTED_TIMESTAMP: Final = f"within {MAX_TIMESTAMP} ms of 1970"
 
 
 def leave_out_unfit(
-    readings: Iterable[Reading], file: str, name: TopicPartition | None
+    readings: Iterable[Reading], file: str, name: TopicPartition
 ) -> Iterator[Reading]:
     """Readings of a file without records whose timestamps the connector has no room for."""
     for reading in readings:
         yield reading if reading.chunk is None else _fit(reading, reading.chunk, file, name)
 
 
-def _fit(reading: Reading, chunk: Chunk, file: str, name: TopicPartition | None) -> Reading:
+def _fit(reading: Reading, chunk: Chunk, file: str, name: TopicPartition) -> Reading:
     timestamps = chunk.buffers.timestamp[: chunk.count]
     unfit = (timestamps > MAX_TIMESTAMP) | (timestamps < -MAX_TIMESTAMP)
     if not unfit.any():

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from ottla.catalog.ranges import OffsetRange, share_limit, split_ranges
-from ottla.log.files.checkpoints import TopicPartition
+from ottla.format.names import TopicPartition
 
 Bounds = list[tuple[int, int, int]]  # which partition, first offset, end offset
 

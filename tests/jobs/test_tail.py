@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from jobs.topics import write_partition
+from ottla.format.names import TopicPartition
 from ottla.jobs.read.tail import LATEST, first_positions, last_positions, plan_between
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.options.read import ReadOptions, for_stream, parse_read_options
 
 NAME = TopicPartition("t", 0)

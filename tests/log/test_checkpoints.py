@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.errors import CorruptLogError
+from ottla.format.names import TopicPartition
 from ottla.log.files.checkpoints import (
     EpochStart,
-    TopicPartition,
     check_leader_epochs,
     read_leader_epochs,
     read_offset_checkpoint,

@@ -3,11 +3,12 @@
 import pytest
 
 from ottla.format.names import (
+    UNNAMED,
     DirectoryState,
     FileName,
     FileState,
     Kind,
-    PartitionName,
+    TopicPartition,
     file_name,
     parse_directory_name,
     parse_file_name,
@@ -66,24 +67,26 @@ def test_other_files_are_named_by_no_offset(name: str) -> None:
 
 
 DIRECTORIES = [
-    ("orders-3", PartitionName("orders", 3)),
-    ("a-b.c_d-0", PartitionName("a-b.c_d", 0)),
-    ("ends-in-delete-0", PartitionName("ends-in-delete", 0)),
-    ("__cluster_metadata-0", PartitionName("__cluster_metadata", 0)),
-    ("a.b-1-2.0a1b-delete", PartitionName("a.b-1", 2, DirectoryState.DELETE)),
-    ("orders-3.0a1b-future", PartitionName("orders", 3, DirectoryState.FUTURE)),
-    ("orders-3.0a1b-stray", PartitionName("orders", 3, DirectoryState.STRAY)),
+    ("orders-3", TopicPartition("orders", 3), DirectoryState.LIVE),
+    ("a-b.c_d-0", TopicPartition("a-b.c_d", 0), DirectoryState.LIVE),
+    ("ends-in-delete-0", TopicPartition("ends-in-delete", 0), DirectoryState.LIVE),
+    ("__cluster_metadata-0", TopicPartition("__cluster_metadata", 0), DirectoryState.LIVE),
+    ("a.b-1-2.0a1b-delete", TopicPartition("a.b-1", 2), DirectoryState.DELETE),
+    ("orders-3.0a1b-future", TopicPartition("orders", 3), DirectoryState.FUTURE),
+    ("orders-3.0a1b-stray", TopicPartition("orders", 3), DirectoryState.STRAY),
 ]
 
 
-@pytest.mark.parametrize(("name", "parsed"), DIRECTORIES)
-def test_a_partition_directory_is_read(name: str, parsed: PartitionName) -> None:
-    assert parse_directory_name(name) == parsed
+@pytest.mark.parametrize(("name", "partition", "state"), DIRECTORIES)
+def test_a_partition_directory_is_read(
+    name: str, partition: TopicPartition, state: DirectoryState
+) -> None:
+    assert parse_directory_name(name) == (partition, state)
 
 
 @pytest.mark.parametrize(
     "name",
     ["orders", "orders-", "-3", "orders-x", "orders-3-delete", "lost+found", "orders-99999999999"],
 )
-def test_a_directory_that_stops_a_broker_is_none(name: str) -> None:
-    assert parse_directory_name(name) is None
+def test_a_directory_that_stops_a_broker_has_no_name(name: str) -> None:
+    assert parse_directory_name(name) == (UNNAMED, DirectoryState.LIVE)

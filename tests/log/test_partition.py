@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.format.names import DirectoryState, FileState, Kind, PartitionName
+from ottla.format.names import DirectoryState, FileState, Kind, TopicPartition
 from ottla.format.sentinels import NO_OFFSET
 from ottla.log.files.partition import find_partitions, read_log_directories
 
@@ -36,10 +36,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_log_directory_has_partitions_files_and_strangers(folder: Path) -> None:
     (found,) = read_log_directories([folder / "kafka"])
-    assert [partition.name for partition in found.partitions] == [
-        PartitionName("__cluster_metadata", 0),
-        PartitionName("a-b.c", 0),
-        PartitionName("old", 3, DirectoryState.DELETE),
+    assert [(partition.name, partition.state) for partition in found.partitions] == [
+        (TopicPartition("__cluster_metadata", 0), DirectoryState.LIVE),
+        (TopicPartition("a-b.c", 0), DirectoryState.LIVE),
+        (TopicPartition("old", 3), DirectoryState.DELETE),
     ]
     assert set(found.files) == {
         ".kafka_cleanshutdown",
@@ -75,7 +75,7 @@ def test_a_segment_by_itself_has_its_indexes_and_its_topic(folder: Path) -> None
     path = folder / "kafka" / "a-b.c-0" / "00000000000000000010.log"
     (partition,) = find_partitions([path])
     (segment,) = partition.segments
-    assert partition.name == PartitionName("a-b.c", 0)
+    assert partition.name == TopicPartition("a-b.c", 0)
     assert (segment.base_offset, set(segment.side_files)) == (10, {Kind.OFFSET_INDEX})
 
 

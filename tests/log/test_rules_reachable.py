@@ -33,6 +33,7 @@ from ottla.catalog.slices import plan_tasks
 from ottla.dump.dry_run import try_append
 from ottla.errors import CorruptLogError, Rule
 from ottla.format.attributes import Codec, TimestampType
+from ottla.format.names import UNNAMED
 from ottla.jobs.read.records import read_violations
 from ottla.jobs.verify.plan import VerifyOptions, judge_partitions, plan_verify, see_part
 from ottla.kernels.bytes.crc import compute_crcs
@@ -155,7 +156,7 @@ def test_verify_names(tmp_path: Path, rule: Rule, files: Files) -> None:
         (tmp_path / name).write_bytes(data)
     (directory,) = read_log_directories([tmp_path])
     found = [violation.rule for violation in check_directory(directory)]
-    rows = verify([one for one in directory.partitions if one.name], VerifyOptions())
+    rows = verify([one for one in directory.partitions if one.name != UNNAMED], VerifyOptions())
     assert str(rule) in [*map(str, found), *(row["rule"] for row in violations(rows))]
 
 

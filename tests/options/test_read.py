@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.errors import OptionError
-from ottla.log.files.checkpoints import TopicPartition
+from ottla.format.names import TopicPartition
 from ottla.log.read.records import Mode
 from ottla.options.offsets import (
     Edge,

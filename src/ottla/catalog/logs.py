@@ -12,13 +12,15 @@ from ottla.errors import CorruptLogError, DataLossError, OptionError, Term
 from ottla.format.names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
+    UNNAMED,
     DirectoryState,
+    TopicPartition,
 )
 from ottla.internal.records import INTERNAL_TOPICS
-from ottla.log.files.checkpoints import TopicPartition, read_offset_checkpoint
+from ottla.log.files.checkpoints import read_offset_checkpoint
 from ottla.log.files.partition import LogDirectory, Partition, read_log_directories
 from ottla.log.read.bounds import Bounds
-from ottla.options.offsets import Edge, Limit, Offsets, Subscription, Timestamp, Timestamps, title
+from ottla.options.offsets import Edge, Limit, Offsets, Subscription, Timestamp, Timestamps
 from ottla.options.read import Isolation, NoMatch, ReadOptions, UpTo
 from ottla.storage.files import read_bytes
 
@@ -27,15 +29,18 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One partition to read; its name is None when its directory's does not parse.
+    """One partition to read.
 
     `log_start` is None where no checkpoint names it; `high_watermark` also where nobody asks.
     """
 
-    name: TopicPartition | None
     partition: Partition
     log_start: int | None = None
     high_watermark: int | None = None
+
+    @property
+    def name(self) -> TopicPartition:
+        return self.partition.name
 
     @property
     def earliest(self) -> int:
@@ -73,7 +78,7 @@ def require_topics(logs: Sequence[Log], options: ReadOptions) -> None:
 
 
 def _topics(logs: Sequence[Log]) -> set[str]:
-    return {log.name.topic for log in logs if log.name is not None}
+    return {log.name.topic for log in logs if log.name != UNNAMED}
 
 
 def _logs_of(directory: LogDirectory, options: ReadOptions) -> list[Log]:
@@ -83,13 +88,12 @@ def _logs_of(directory: LogDirectory, options: ReadOptions) -> list[Log]:
     watermarks = _checkpoint(directory, HIGH_WATERMARK_CHECKPOINT, options) if limited else {}
     logs = []
     for partition in directory.partitions:
-        if partition.name is None:
+        name = partition.name
+        if name == UNNAMED:
             if partition.segments and options.subscription.takes_all:
-                logs.append(Log(None, partition))
-            continue
-        name = TopicPartition(partition.name.topic, partition.name.partition)
-        if partition.name.state is DirectoryState.LIVE and _is_wanted(name, options):
-            logs.append(Log(name, partition, starts.get(name), watermarks.get(name)))
+                logs.append(Log(partition))
+        elif partition.state is DirectoryState.LIVE and _is_wanted(name, options):
+            logs.append(Log(partition, starts.get(name), watermarks.get(name)))
     return logs
 
 
@@ -121,14 +125,13 @@ def _checkpoint(
 def _refuse_replicas(logs: Sequence[Log]) -> None:
     seen: dict[TopicPartition, str] = {}
     for log in logs:
-        if log.name is None:
-            continue
         if log.name in seen:
             raise OptionError(
-                f"{title(log.name)} is in {seen[log.name]} and in {log.partition.path}: "
+                f"{log.name} is in {seen[log.name]} and in {log.partition.path}: "
                 "two replicas would give each record twice; load only one of them"
             )
-        seen[log.name] = log.partition.path
+        if log.name != UNNAMED:
+            seen[log.name] = log.partition.path
 
 
 def find_latest(log: Log, options: ReadOptions) -> int:
@@ -171,7 +174,7 @@ def resolve_bounds(
         if stop is None or (limit is not None and limit < stop):
             stop = limit
         if start is not None and stop is not None and start > stop and limit != stop:
-            name = title(log.name) if log.name else log.partition.path
+            name = log.partition.title
             raise OptionError(f"{name} would start at {start}, after its end at {stop}")
         bounds.append(Bounds(start, stop))
         stables.append(stable)
@@ -182,12 +185,12 @@ def check_named(logs: Sequence[Log], limit: Limit | None, which: str) -> None:
     """A limit in JSON names exactly the partitions that are read, as the connector demands."""
     if not isinstance(limit, Offsets | Timestamps):
         return
-    found = {log.name for log in logs if log.name is not None}
+    found = {log.name for log in logs} - {UNNAMED}
     odd = found ^ limit.by_partition.keys()
     if odd:
         raise OptionError(
             f"{which} offsets must name exactly the partitions that are read; the difference is "
-            + ", ".join(sorted(map(title, odd)))
+            + ", ".join(sorted(map(str, odd)))
         )
 
 
@@ -196,7 +199,7 @@ def _resolve_start(log: Log, options: ReadOptions) -> int | None:
     if isinstance(limit, Timestamp | Timestamps):
         found = resolve_timestamp(log, limit, options)
         return find_latest(log, options) if found is None else found
-    if isinstance(limit, Offsets) and log.name is not None:
+    if isinstance(limit, Offsets) and log.name != UNNAMED:
         wanted = limit.by_partition[log.name]
         if wanted >= 0:
             return _checked_start(log, wanted, options)
@@ -210,9 +213,8 @@ def resolve_timestamp(log: Log, limit: Timestamp | Timestamps, options: ReadOpti
     if found is not None:
         return max(found, log.earliest)
     if options.starting_no_match is NoMatch.ERROR:
-        name = title(log.name) if log.name else log.partition.path
         raise OptionError(
-            f"no offset matched the starting timestamp {timestamp} in {name}; ",
+            f"no offset matched the starting timestamp {timestamp} in {log.partition.title}; ",
             Term.NO_MATCH,
             "=latest would start at its end",
         )
@@ -220,7 +222,7 @@ def resolve_timestamp(log: Log, limit: Timestamp | Timestamps, options: ReadOpti
 
 
 def _timestamp_of(log: Log, limit: Timestamp | Timestamps) -> int:
-    if isinstance(limit, Timestamps) and log.name is not None:
+    if isinstance(limit, Timestamps) and log.name != UNNAMED:
         return limit.by_partition[log.name]
     if isinstance(limit, Timestamp):
         return limit.timestamp
@@ -228,7 +230,7 @@ def _timestamp_of(log: Log, limit: Timestamp | Timestamps) -> int:
 
 
 def _checked_start(log: Log, wanted: int, options: ReadOptions) -> int:
-    name = title(log.name) if log.name else log.partition.path
+    name = log.partition.title
     if wanted < log.earliest:
         report_loss(f"{name} begins at offset {log.earliest}, after {wanted}", options)
         return log.earliest
@@ -245,11 +247,11 @@ def _resolve_stop(log: Log, options: ReadOptions) -> int | None:
         return None
     if isinstance(limit, Timestamp | Timestamps):
         return find_timestamp(log.partition, _timestamp_of(log, limit), options.storage)
-    if log.name is None or limit.by_partition[log.name] < 0:
+    if log.name == UNNAMED or limit.by_partition[log.name] < 0:
         return None
     wanted = limit.by_partition[log.name]
     if log.partition.segments and wanted > log.partition.segments[-1].base_offset:
         end = find_log_end(log.partition, options.storage)
         if wanted > end:
-            report_loss(f"{title(log.name)} ends at offset {end}, before {wanted}", options)
+            report_loss(f"{log.name} ends at offset {end}, before {wanted}", options)
     return wanted

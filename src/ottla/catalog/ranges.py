@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ottla.log.files.checkpoints import TopicPartition
+from ottla.format.names import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from ottla.catalog.positions import find_log_end, find_timestamp
 from ottla.catalog.slices import Slice, cut_tasks
 from ottla.catalog.stable import Stable
 from ottla.errors import OptionError
-from ottla.format.names import DirectoryState
+from ottla.format.names import UNNAMED, DirectoryState
 from ottla.internal.records import INTERNAL_TOPICS
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Partition, find_partitions
 from ottla.log.read.bounds import Bounds
 from ottla.options.offsets import Subscription
@@ -73,7 +72,7 @@ class Selection:
 
     def chooses(self, partition: Partition) -> bool:
         """Whether a partition is asked for; one without a name is, when nothing else is named."""
-        if partition.name is None:
+        if partition.name == UNNAMED:
             return not self.topics and not self.partitions
         return (not self.topics or partition.name.topic in self.topics) and (
             not self.partitions or partition.name.partition in self.partitions
@@ -91,7 +90,7 @@ def require_chosen(selection: Selection, found: Sequence[Partition]) -> None:
     """Refuse a selection of nothing, or of a topic that is not there."""
     if not found:
         raise no_logs(selection.paths, selection.storage)
-    names = {partition.name for partition in found if partition.name}
+    names = {partition.name for partition in found} - {UNNAMED}
     topics = {name.topic for name in names}
     if missing := set(selection.topics) - topics:
         raise no_topic(missing, topics, selection.paths)
@@ -105,9 +104,9 @@ def require_chosen(selection: Selection, found: Sequence[Partition]) -> None:
 def choose_logs(selection: Selection, *, with_internal: bool = True) -> list[Log]:
     """The live logs that are asked for, each from one directory that names its partition."""
     names = frozenset(
-        TopicPartition(partition.name.topic, partition.name.partition)
+        partition.name
         for partition in choose_partitions(selection)
-        if partition.name is not None and partition.name.state is DirectoryState.LIVE
+        if partition.name != UNNAMED and partition.state is DirectoryState.LIVE
     )
     if not with_internal:
         named = frozenset(selection.topics)

@@ -8,8 +8,7 @@ from ottla.catalog.logs import Log, find_latest, find_logs, require_topics, reso
 from ottla.catalog.positions import find_batch_starts, find_start, find_stop
 from ottla.catalog.ranges import OffsetRange, split_ranges
 from ottla.catalog.stable import Stable
-from ottla.format.names import Kind
-from ottla.log.files.checkpoints import TopicPartition
+from ottla.format.names import Kind, TopicPartition
 from ottla.log.files.partition import Segment
 from ottla.log.files.transaction_index import write_transaction_index
 from ottla.log.read.bounds import EVERYTHING, Bounds
@@ -28,7 +27,7 @@ class Slice:
     """
 
     log: Entry
-    name: TopicPartition | None
+    name: TopicPartition
     start: int
     stop: int
     bounds: Bounds = EVERYTHING

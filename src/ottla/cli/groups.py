@@ -111,7 +111,7 @@ def _with_lag(rows: list[Row], paths: list[str]) -> list[Row]:
     wanted = {(row["topic"], row["partition"]) for row in rows}
     ends: dict[tuple[str, int], int] = {}
     for partition in find_partitions(paths):
-        name = partition.name and (partition.name.topic, partition.name.partition)
+        name = partition.name
         if name in wanted and partition.segments:
             end = find_log_end(partition, DEFAULT_OPTIONS)
             ends[name] = max(end, ends.get(name, 0))

@@ -18,10 +18,10 @@ from ottla.cli.output import (
     write,
 )
 from ottla.errors import CorruptLogError, Row, Severity, Violation
-from ottla.format.names import LOG_START_CHECKPOINT, DirectoryState
+from ottla.format.names import LOG_START_CHECKPOINT, DirectoryState, TopicPartition
 from ottla.log.check.directory import check_directory
 from ottla.log.check.summary import Summary, combine, problems_beside, summarize
-from ottla.log.files.checkpoints import TopicPartition, read_offset_checkpoint
+from ottla.log.files.checkpoints import read_offset_checkpoint
 from ottla.log.files.partition import LogDirectory, Partition, Segment, read_log_directories
 from ottla.log.write.extent import remote_offsets
 from ottla.storage.files import read_bytes
@@ -108,10 +108,7 @@ def _log_starts(directory: LogDirectory, problems: list[Violation]) -> dict[Topi
 
 def _log_start(partition: Partition, starts: Mapping[TopicPartition, int]) -> int | None:
     """What a checkpoint says of a log; it names none that is being deleted."""
-    name = partition.name
-    if name is None or name.state is not DirectoryState.LIVE:
-        return None
-    return starts.get(TopicPartition(name.topic, name.partition))
+    return starts.get(partition.name) if partition.state is DirectoryState.LIVE else None
 
 
 def _partition_rows(
@@ -136,11 +133,10 @@ def _partition_rows(
 
 
 def _names(partition: Partition) -> Row:
-    name = partition.name
     return {
-        "topic": name.topic if name else None,
-        "partition": name.partition if name else None,
-        "state": name.state.removeprefix("-") if name and name.state else "live",
+        "topic": partition.name.topic,
+        "partition": partition.name.partition,
+        "state": partition.state.removeprefix("-") or "live",
         "path": partition.path,
     }
 

@@ -41,10 +41,9 @@ def _loses_bytes(plan: Recovery) -> bool:
 
 
 def _rows(partition: Partition, plan: Recovery) -> Iterator[Row]:
-    name = partition.name
     names = {
-        "topic": name.topic if name else None,
-        "partition": name.partition if name else None,
+        "topic": partition.name.topic,
+        "partition": partition.name.partition,
         "path": partition.path,
     }
     for action in plan.actions:

@@ -10,7 +10,7 @@ from ottla.dump.lines import LinePrinter, Write
 from ottla.dump.request import Request
 from ottla.dump.sources import DumpSource
 from ottla.dump.style import FileEnd, Problem
-from ottla.format.names import PartitionName, parse_directory_name
+from ottla.format.names import TopicPartition, parse_directory_name
 from ottla.internal import INTERNAL_TOPICS
 from ottla.kernels.tables import Wanted
 from ottla.log.files.text_logs import refuse_text
@@ -46,14 +46,14 @@ def dump_files(sources: Iterable[DumpSource], request: Request, write: Write) ->
     return found_error
 
 
-def _partition_of(path: str) -> PartitionName | None:
-    return parse_directory_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
+def _partition_of(path: str) -> TopicPartition:
+    return parse_directory_name(os.path.basename(os.path.dirname(os.path.abspath(path))))[0]
 
 
-def _decoder_for(partition: PartitionName | None, request: Request) -> str | None:
+def _decoder_for(partition: TopicPartition, request: Request) -> str | None:
     if request.decoder is not None:
         return request.decoder
-    if request.decodes and partition is not None and partition.topic in INTERNAL_TOPICS:
+    if request.decodes and partition.topic in INTERNAL_TOPICS:
         return partition.topic
     return None
 

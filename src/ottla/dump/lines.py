@@ -23,7 +23,7 @@ from ottla.dump.request import Request
 from ottla.dump.style import Problem
 from ottla.errors import Severity, Stage
 from ottla.format.arrays import Bools
-from ottla.format.names import PartitionName
+from ottla.format.names import TopicPartition
 from ottla.internal import decode_record
 from ottla.kernels.records.select import mark_header, mark_key
 from ottla.kernels.tables import Int64s, RecordBuffers, Wanted, allocate_bytes, take_batches
@@ -59,7 +59,7 @@ class LinePrinter:
         write: Write,
         *,
         bounds: Bounds,
-        partition: PartitionName | None,
+        partition: TopicPartition,
         decoder: str | None,
         remaining: int | None,
     ) -> None:
@@ -164,11 +164,9 @@ class LinePrinter:
 
     def _say_problem(self, problem: Problem) -> bytes:
         self.errors += 1
-        violation = problem.violation
+        topic, partition = self.partition
+        violation = replace(problem.violation, topic=topic, partition=partition)
         self.found_error |= violation.rule.severity is Severity.ERROR
-        if self.partition is not None:
-            topic, partition = self.partition.topic, self.partition.partition
-            violation = replace(violation, topic=topic, partition=partition)
         if self.request.quiet:
             return b""
         return self.style.say_problem(problem._replace(violation=violation))

@@ -50,7 +50,7 @@ def _chosen(selection: Selection) -> Iterator[DumpSource]:
     found = find_partitions(selection.paths, selection.storage)
     require_chosen(selection, found)
     for partition in filter(selection.chooses, found):
-        bounds = resolve_selection(Log(None, partition), selection)
+        bounds = resolve_selection(Log(partition), selection)
         yield from _segments(partition, bounds, selection)
 
 

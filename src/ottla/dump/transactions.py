@@ -10,11 +10,11 @@ from ottla.catalog.logs import Log
 from ottla.catalog.selection import Selection, require_chosen, resolve_selection
 from ottla.errors import Row, Violation
 from ottla.format.attributes import ControlType
-from ottla.format.names import HIGH_WATERMARK_CHECKPOINT
+from ottla.format.names import HIGH_WATERMARK_CHECKPOINT, TopicPartition
 from ottla.format.sentinels import NO_OFFSET
 from ottla.jobs.verify.transactions import PartitionTransactions, read_transactions
 from ottla.kernels.producers.state import Completed
-from ottla.log.files.checkpoints import TopicPartition, read_offset_checkpoint
+from ottla.log.files.checkpoints import read_offset_checkpoint
 from ottla.log.files.partition import LogDirectory, Partition, read_log_directories
 from ottla.rules.producers.transactions import Open, is_hanging
 from ottla.storage.files import read_bytes
@@ -42,7 +42,7 @@ def transaction_rows(
         watermarks = _high_watermarks(directory)
         for partition in directory.partitions:
             if partition.segments and selection.chooses(partition):
-                start = resolve_selection(Log(None, partition), selection).start
+                start = resolve_selection(Log(partition), selection).start
                 found = read_transactions(partition, from_offset=start)
                 problems += found.problems
                 yield from _partition_rows(partition, found, watermarks, query)
@@ -60,13 +60,9 @@ def _partition_rows(
     query: TransactionQuery,
 ) -> Iterator[Row]:
     name = partition.name
-    names: Row = {
-        "topic": name.topic if name else None,
-        "partition": name.partition if name else None,
-        "path": partition.path,
-    }
+    names: Row = {"topic": name.topic, "partition": name.partition, "path": partition.path}
     transactions = found.transactions
-    watermark = watermarks.get(TopicPartition(name.topic, name.partition)) if name else None
+    watermark = watermarks.get(name)
     open_ones, completed = transactions.open(), transactions.completed()
     hanging = is_hanging(open_ones, query.now, query.timeout_ms)
     stable = transactions.last_stable_offset(watermark)

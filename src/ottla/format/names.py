@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple, cast
 
 from ottla.format.sentinels import INT32_MAX, INT64_MAX
 
@@ -101,16 +101,23 @@ class DirectoryState(StrEnum):
     STRAY = "-stray"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionName:
-    """A partition directory's name."""
+class TopicPartition(NamedTuple):
+    """The name of a partition.
+
+    >>> str(TopicPartition("orders", 3))
+    'orders-3'
+    """
 
     topic: str
     partition: int
-    state: DirectoryState = DirectoryState.LIVE
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+# The name where no directory's name says whose records these are: null in columns, and in no
+# checkpoint. The cast spares those a check who write logs: they are given none of this name.
+UNNAMED: Final = TopicPartition(cast(str, None), cast(int, None))
 
 
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -129,23 +136,23 @@ _MARKED_DIRECTORY: Final = re.compile(r"(\S+-\S+)\.\S+(-delete|-future|-stray)")
 _PARTITION: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 
 
-def parse_directory_name(name: str) -> PartitionName | None:
-    """Topic and partition of a directory, or None where a broker would refuse to start.
+def parse_directory_name(name: str) -> tuple[TopicPartition, DirectoryState]:
+    """Whose directory it is and in which state; UNNAMED where a broker would refuse to start.
 
     LocalLog.parseTopicPartitionName: the partition is what follows the last dash, so that topics
     may hold dashes and dots; a name with a mark must have all of `topic-partition.id-mark`.
 
     >>> parse_directory_name("a-b.c-3")
-    PartitionName(topic='a-b.c', partition=3, state=<DirectoryState.LIVE: ''>)
+    (TopicPartition(topic='a-b.c', partition=3), <DirectoryState.LIVE: ''>)
     """
     state = DirectoryState.LIVE
     if name.endswith((DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY)):
         marked = _MARKED_DIRECTORY.fullmatch(name)
         if not marked:
-            return None
+            return UNNAMED, DirectoryState.LIVE
         state = DirectoryState(marked[2])
         name = name[: name.rindex(".")]
     found = _PARTITION.fullmatch(name)
     if not found or int(found[2]) > INT32_MAX:
-        return None
-    return PartitionName(found[1], int(found[2]), state)
+        return UNNAMED, DirectoryState.LIVE
+    return TopicPartition(found[1], int(found[2])), state

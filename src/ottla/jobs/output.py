@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ottla.errors import Row
-from ottla.log.files.checkpoints import TopicPartition
+from ottla.format.names import TopicPartition
 from ottla.log.write.extent import stage_log_starts
 from ottla.publish.account import combine_accounts, write_account
 from ottla.publish.journal import FinishedPartition, Job, commit, publish

@@ -11,8 +11,8 @@ from enum import Enum
 from typing import Any, Final
 
 from ottla.errors import OptionError
+from ottla.format.names import TopicPartition
 from ottla.format.sentinels import INT64_MAX
-from ottla.log.files.checkpoints import TopicPartition
 
 
 class Edge(Enum):
@@ -20,14 +20,6 @@ class Edge(Enum):
 
     EARLIEST = -2
     LATEST = -1
-
-
-def title(name: TopicPartition) -> str:
-    """
-    >>> title(TopicPartition("orders", 3))
-    'orders-3'
-    """
-    return f"{name.topic}-{name.partition}"
 
 
 @dataclass(frozen=True, slots=True)

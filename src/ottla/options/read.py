@@ -12,8 +12,8 @@ from typing import Final
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.errors import OptionError
+from ottla.format.names import TopicPartition
 from ottla.internal.views import VIEWS
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.read.records import Mode
 from ottla.options.fields import STORAGE_FIELDS, Fields, Names, check_names, parse_fields
 from ottla.options.offsets import (
@@ -28,7 +28,6 @@ from ottla.options.offsets import (
     parse_offsets,
     parse_pattern,
     parse_subscribe,
-    title,
 )
 from ottla.options.texts import (
     parse_boolean,
@@ -261,8 +260,8 @@ def _check_pair(starting: Limit, ending: Limit) -> None:
 
 def _check_maps(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
     if start.keys() != end.keys():
-        odd = ", ".join(sorted(map(title, start.keys() ^ end.keys())))
+        odd = ", ".join(sorted(map(str, start.keys() ^ end.keys())))
         raise OptionError(f"starting and ending offsets name different partitions: {odd}")
     for name, first in start.items():
         if 0 <= end[name] < first:
-            raise OptionError(f"{title(name)} would start at {first}, after its end at {end[name]}")
+            raise OptionError(f"{name} would start at {first}, after its end at {end[name]}")

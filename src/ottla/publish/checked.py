@@ -22,6 +22,7 @@ from ottla.format.names import (
     META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    UNNAMED,
     parse_directory_name,
     parse_file_name,
 )
@@ -200,7 +201,7 @@ def is_target(target: object) -> bool:
     if "/" in directory:
         return _EXPORTED.fullmatch(target) is not None
     of_partition = name in _OF_PARTITION or parse_file_name(name) is not None
-    return parse_directory_name(directory) is not None and of_partition
+    return parse_directory_name(directory)[0] != UNNAMED and of_partition
 
 
 def _short(value: object) -> str:

@@ -14,8 +14,8 @@ from ottla.format.attributes import CODEC_NAMES
 
 # These do not come from records: they are the same for the whole slice.
 _OF_SLICE: Final[dict[str, Callable[[Slice], str | int | None]]] = {
-    "topic": lambda part: part.name.topic if part.name else None,
-    "partition": lambda part: part.name.partition if part.name else None,
+    "topic": lambda part: part.name.topic,
+    "partition": lambda part: part.name.partition,
     "file": lambda part: part.log.path,
 }
 

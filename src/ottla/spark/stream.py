@@ -29,7 +29,7 @@ from ottla.jobs.read.tail import (
     missing_ranges,
     plan_between,
 )
-from ottla.options.offsets import offsets_by_topic, parse_offsets, title
+from ottla.options.offsets import offsets_by_topic, parse_offsets
 from ottla.options.read import ReadOptions
 from ottla.spark.reader import read_task
 from ottla.spark.schema import arrow_schema, check_schema
@@ -101,7 +101,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, end in self.pinned.items():
             if latest.get(name, -1) < end:
                 found = f"offset {latest[name]}" if name in latest else "nothing"
-                report_loss(f"{title(name)} had offsets up to {end}, now {found}", self.options)
+                report_loss(f"{name} had offsets up to {end}, now {found}", self.options)
         return {name: min(end, latest.get(name, end)) for name, end in self.pinned.items()}
 
     def _limited(self, start: Positions, latest: Positions) -> Positions:

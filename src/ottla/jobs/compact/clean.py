@@ -11,7 +11,7 @@ from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused, decode_sound_groups
 from ottla.catalog.slices import Slice
 from ottla.errors import Row
-from ottla.format.names import Kind, file_name
+from ottla.format.names import Kind, TopicPartition, file_name
 from ottla.format.sentinels import INT32_MAX, INT64_MAX
 from ottla.jobs.compact.survey import Facts, read_facts
 from ottla.jobs.rewrite.plan import sound_windows
@@ -19,7 +19,6 @@ from ottla.jobs.rewrite.trim import scanned
 from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.order import first_offsets
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Segment
 from ottla.log.files.transaction_index import write_transaction_index
 from ottla.log.read.windows import Window

@@ -70,7 +70,6 @@ def _row(
     stopped_by: str | None,
     obstacles: Sequence[Obstacle],
 ) -> Row:
-    assert each.log.name is not None
     found = each.cleanable
     cleaned, other = _cleaned_size(each), sum(segment.log.size for segment in each.rest)
     return {

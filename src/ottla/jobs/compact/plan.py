@@ -17,7 +17,7 @@ from ottla.catalog.slices import Task, cut_tasks
 from ottla.catalog.stable import Stable
 from ottla.errors import OptionError, PublishError
 from ottla.format.arrays import Words
-from ottla.format.names import Kind
+from ottla.format.names import Kind, TopicPartition
 from ottla.jobs.compact.clean import (
     Cleaning,
     CompactedLog,
@@ -35,7 +35,6 @@ from ottla.jobs.compact.survey import (
     write_facts,
 )
 from ottla.jobs.output import OutputJob, nothing_to_close
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Segment, read_log_directories
 from ottla.log.read.bounds import Bounds
 from ottla.log.write.extent import find_extent, join_lineage, read_lineage
@@ -129,7 +128,6 @@ def plan_surveys(plan: Compaction, now: int) -> list[LogToSurvey]:
     """A task for each log."""
     parts = []
     for log in plan.logs:
-        assert log.name is not None
         checkpoint = plan.checkpoints.get(log.name)
         parts.append(LogToSurvey(log, checkpoint, now, plan.options, plan.selection.storage))
     return parts
@@ -249,7 +247,7 @@ def plan_second_pass(
         stage=count_part if plan.explains else write_part,
         closing=nothing_to_close if plan.explains else closing,
         close=close_log,
-        log_starts={each.log.name: each.log.log_start for each in surveyed if each.log.name},
+        log_starts={each.log.name: each.log.log_start for each in surveyed},
     )
 
 
@@ -286,7 +284,6 @@ def _part(
     *,
     has_last: bool,
 ) -> CompactPart:
-    assert each.log.name is not None
     return CompactPart(
         each.directory,
         each.log.name,
@@ -305,7 +302,6 @@ def _closing(
     finished: Mapping[str, FinishedPartition],
     parts: Mapping[str, CompactPart],
 ) -> CompactedLog:
-    assert each.log.name is not None
     log, storage = each.log, plan.selection.storage
     extent = find_extent(log.partition, log.log_start, each.log_end, storage)
     epochs = join_lineage(extent.epochs, each.epochs)

@@ -18,17 +18,12 @@ import pyarrow as pa
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.catalog.logs import Log
 from ottla.errors import CorruptLogError, OptionError
-from ottla.format.names import CLEANER_CHECKPOINT, Kind
+from ottla.format.names import CLEANER_CHECKPOINT, Kind, TopicPartition
 from ottla.format.sentinels import NO_TIMESTAMP
 from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.producers.state import Markers
 from ottla.kernels.tables import Batches
-from ottla.log.files.checkpoints import (
-    EpochStart,
-    TopicPartition,
-    follow_leader_epochs,
-    read_offset_checkpoint,
-)
+from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs, read_offset_checkpoint
 from ottla.log.files.partition import LogDirectory, Segment
 from ottla.log.files.producer_snapshot import write_producer_snapshot
 from ottla.rules.cleaner.cleanable import (

@@ -24,6 +24,7 @@ from ottla.catalog.selection import Selection, choose_logs, cut_log, resolve_sel
 from ottla.catalog.slices import Slice
 from ottla.connector import TIMESTAMP_TYPE, headers_or_null, microseconds
 from ottla.errors import OptionError
+from ottla.format.names import TopicPartition
 from ottla.jobs.export.json_lines import json_lines
 from ottla.jobs.export.source import (
     Remembered,
@@ -38,7 +39,6 @@ from ottla.jobs.export.source import (
 from ottla.jobs.finish import finish_committed
 from ottla.jobs.output import OutputJob, nothing_to_close
 from ottla.jobs.read.records import read_for_connector
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.read.records import Mode, obey
 from ottla.options.read import ReadOptions
 from ottla.publish.account import FILE as ACCOUNT_FILE
@@ -116,9 +116,9 @@ def plan_export(selection: Selection, out: str, options: ExportOptions) -> Outpu
     parts = {}
     for log in logs:
         for part in _new_slices(log, selection, options, done):
-            name = f"{_title(part)}.{posixpath.basename(part.log.path)}.{part.start}"
+            name = f"{part.name}.{posixpath.basename(part.log.path)}.{part.start}"
             parts[name] = ExportPart(part, options, selection.storage)
-    after = {f"{name.topic}-{name.partition}": offset for name, offset in sorted(done.items())}
+    after = {str(name): offset for name, offset in sorted(done.items())}
     return OutputJob(
         title="export",
         out=out,
@@ -140,11 +140,6 @@ def plan_export(selection: Selection, out: str, options: ExportOptions) -> Outpu
     )
 
 
-def _title(part: Slice) -> str:
-    assert part.name is not None
-    return f"{part.name.topic}-{part.name.partition}"
-
-
 def _new_slices(
     log: Log,
     selection: Selection,
@@ -152,7 +147,6 @@ def _new_slices(
     done: Mapping[TopicPartition, int],
 ) -> Iterator[Slice]:
     bounds = resolve_selection(log, selection)
-    assert log.name is not None
     if log.name in done:
         bounds = replace(bounds, start=max(done[log.name] + 1, bounds.start or 0))
     yield from cut_log(log, bounds, options.split_bytes, selection.storage)
@@ -234,7 +228,6 @@ def _read_accounts(out: str, storage: StorageOptions) -> Accounts:
 def export_part(job: Job, part: ExportPart) -> FinishedPartition:
     """Write the records of a slice, in the order of the log, as one staged file."""
     options, name = part.options, part.slice.name
-    assert name is not None
     read = ReadOptions((), mode=options.mode, storage=part.storage)
     rows = violations = 0
     first = last = None

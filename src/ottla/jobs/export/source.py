@@ -15,9 +15,8 @@ from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_log_end
 from ottla.catalog.slices import find_slices
 from ottla.errors import CorruptLogError, OptionError, PublishError
-from ottla.format.names import META_PROPERTIES, PARTITION_METADATA
+from ottla.format.names import META_PROPERTIES, PARTITION_METADATA, TopicPartition
 from ottla.jobs.read.records import read_slice
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.identity import read_meta_properties, read_topic_id
 from ottla.log.read.bounds import Bounds
 from ottla.log.read.records import Mode
@@ -68,7 +67,6 @@ def remember_record(records: pa.RecordBatch, row: int) -> Remembered:
 
 def identify(log: Log, storage: StorageOptions) -> Source:
     """The ids of a log; a file of them that is broken tells nothing."""
-    assert log.name is not None
     topic_id = cluster_id = None
     metadata = log.partition.others.get(PARTITION_METADATA)
     properties = join(posixpath.dirname(log.partition.path) or ".", META_PROPERTIES)

@@ -13,10 +13,9 @@ from ottla.catalog.logs import find_logs
 from ottla.catalog.missing import no_logs
 from ottla.connector import EXPECTED_TIMESTAMP, times_fit
 from ottla.errors import OptionError, Rule, Violation, require_sound
-from ottla.format.names import FileName, FileState, Kind
+from ottla.format.names import UNNAMED, FileName, FileState, Kind
 from ottla.internal.views import RECORD_COLUMNS, InternalView, time_columns
 from ottla.kernels.tables import Wanted
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Partition, find_partitions
 from ottla.log.read.bounds import Bounds
 from ottla.log.read.index_entries import entries_of
@@ -129,7 +128,7 @@ def find_internal_topic(
     partitions = [log.partition for log in find_logs(options)]
     if not partitions:
         found = find_partitions(paths, storage)
-        partitions = [one for one in found if one.name is None and (one.segments or one.named)]
+        partitions = [one for one in found if one.name == UNNAMED and (one.segments or one.named)]
     if not find_partitions(paths, storage):
         raise no_logs(paths, storage)
     if not partitions:
@@ -158,9 +157,7 @@ def _read(
     storage: StorageOptions,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Reading]:
-    found = partition.name
-    name = TopicPartition(found.topic, found.partition) if found else None
-    wanted = RecordRequest(_WANTED, name=name, max_batch_bytes=max_batch_bytes)
+    wanted = RecordRequest(_WANTED, name=partition.name, max_batch_bytes=max_batch_bytes)
     snapshot = newest_snapshot(partition)
     if snapshot is not None:
         yield from _read_file(_TopicFile(snapshot[1], storage), wanted)

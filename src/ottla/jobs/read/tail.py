@@ -20,9 +20,9 @@ from ottla.catalog.positions import find_log_end, find_offset_past
 from ottla.catalog.ranges import OffsetRange, share_limit
 from ottla.catalog.slices import Task, cut_tasks, find_slices
 from ottla.catalog.stable import Stable, find_stable
-from ottla.log.files.checkpoints import TopicPartition
+from ottla.format.names import UNNAMED, TopicPartition
 from ottla.log.read.bounds import Bounds
-from ottla.options.offsets import Edge, Offsets, Timestamp, Timestamps, title
+from ottla.options.offsets import Edge, Offsets, Timestamp, Timestamps
 from ottla.options.read import Isolation, ReadOptions
 
 Positions = dict[TopicPartition, int]
@@ -34,7 +34,7 @@ LATEST: Final = Edge.LATEST.value
 
 
 def _named_logs(options: ReadOptions) -> dict[TopicPartition, Log]:
-    return {log.name: log for log in find_logs(options) if log.name is not None}
+    return {log.name: log for log in find_logs(options) if log.name != UNNAMED}
 
 
 def first_positions(options: ReadOptions) -> Positions:
@@ -116,13 +116,13 @@ def plan_between(
 ) -> list[Task]:
     """The tasks that read from one position to another."""
     for name in sorted(start.keys() - end.keys()):
-        report_loss(f"{title(name)} was read before and is gone", options)
+        report_loss(f"{name} was read before and is gone", options)
     found = _named_logs(options)
     logs, bounds, stables = [], [], []
     for name in sorted(end):
         log = found.get(name)
         if log is None:
-            report_loss(f"{title(name)} is gone, and with it what was to be read", options)
+            report_loss(f"{name} is gone, and with it what was to be read", options)
             continue
         checked = _check_range(log, start.get(name), end[name], options)
         if checked is not None:
@@ -134,7 +134,7 @@ def plan_between(
 
 def _check_range(log: Log, first: int | None, stop: int, options: ReadOptions) -> Bounds | None:
     """The bounds to read, after what has happened to the log since they were given out."""
-    name = title(log.name) if log.name else log.partition.path
+    name = log.partition.title
     if first == LATEST:
         return None
     if first is None:

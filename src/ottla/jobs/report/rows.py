@@ -87,7 +87,6 @@ def topic_rows(logs: Sequence[Log], surveys: Sequence[Mapping[int, Survey]]) -> 
     """
     by_topic: dict[str, list[int]] = {}
     for number, log in enumerate(logs):
-        assert log.name is not None
         by_topic.setdefault(log.name.topic, []).append(number)
     wholes = {
         topic: add_up(survey for number in numbers for survey in surveys[number].values())
@@ -131,7 +130,6 @@ def _topic(topic: str, partitions: Sequence[Partition], survey: Survey) -> Row:
 
 
 def _partition(log: Log, surveys: Mapping[int, Survey]) -> Iterator[Row]:
-    assert log.name is not None
     names = {"topic": log.name.topic, "partition": log.name.partition}
     whole = add_up(surveys.values())
     yield {
@@ -263,7 +261,6 @@ def compaction_row(surveyed: Surveyed, explained: Row | None, survey: Survey) ->
 def open_transaction_rows(surveyed: Surveyed, now: int) -> Iterator[Row]:
     """The transactions of a log that no marker ended."""
     name, found = surveyed.log.name, surveyed.open
-    assert name is not None
     hanging = is_hanging(found, now, _MAX_TIMEOUT_MS)
     for row, first_offset in enumerate(found.first_offset.tolist()):
         yield {

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ottla.catalog.selection import Selection, choose_logs, choose_partitions
 from ottla.errors import Row
+from ottla.format.names import TopicPartition
 from ottla.jobs.compact.plan import Compaction, plan_explanation, plan_surveys
 from ottla.jobs.compact.survey import (
     SURVEYED_SCHEMA,
@@ -45,7 +46,6 @@ from ottla.jobs.report.what_if import (
 )
 from ottla.jobs.verify.findings import collect_findings
 from ottla.jobs.verify.plan import VerifyOptions
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Partition
 from ottla.log.files.transaction_index import write_transaction_index
 from ottla.rules.cleaner.cleanable import CleanerConfig
@@ -127,17 +127,16 @@ def _survey_headers(runner: Runner, plan: Compaction, now: int) -> list[Surveyed
 
 def _explain(
     runner: Runner, plan: Compaction, counted: Sequence[Surveyed], now: int
-) -> dict[TopicPartition | None, Row]:
+) -> dict[TopicPartition, Row]:
     rows = runner.explain(plan, counted, now) if counted else []
     return {each.log.name: row for each, row in zip(counted, rows, strict=True)}
 
 
 def _sources(
-    known: Sequence[Surveyed], wholes: Mapping[TopicPartition | None, Survey]
+    known: Sequence[Surveyed], wholes: Mapping[TopicPartition, Survey]
 ) -> dict[str, list[SampledPartition]]:
     sources: dict[str, list[SampledPartition]] = {}
     for each in known:
-        assert each.log.name is not None
         aborted = write_transaction_index(each.facts.aborted)
         source = SampledPartition(wholes[each.log.name].units, aborted, each.last_stable_offset)
         sources.setdefault(each.log.name.topic, []).append(source)

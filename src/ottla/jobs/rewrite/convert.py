@@ -99,7 +99,6 @@ def plan_convert(
     conversions = {topic: replace(conversion, **its) for topic, its in by_topic.items()}
     rewritings = []
     for log in choose_logs(selection):
-        assert log.name is not None
         topic = log.name.topic
         change = Converting(
             conversions.get(topic, conversion),
@@ -132,7 +131,6 @@ def _sorted(conversion: Conversion) -> dict[str, Any]:
 
 
 def _rewriting(log: Log, change: Converting, selection: Selection) -> Rewriting:
-    assert log.name is not None
     magic = change.conversion.magic
     is_legacy = magic is not None and magic < CURRENT_MAGIC
     return Rewriting(

@@ -17,14 +17,14 @@ from ottla.catalog.selection import cut_log
 from ottla.catalog.slices import Slice
 from ottla.catalog.stable import Stable
 from ottla.errors import CorruptLogError, Rule, Violation
-from ottla.format.names import PARTITION_METADATA, Kind, parse_file_name
+from ottla.format.names import PARTITION_METADATA, Kind, TopicPartition, parse_file_name
 from ottla.format.sentinels import NO_OFFSET
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.trim import trim
 from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.order import first_offsets
-from ottla.log.files.checkpoints import EpochStart, TopicPartition, follow_leader_epochs
+from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs
 from ottla.log.read.bounds import Bounds
 from ottla.log.read.windows import Window, read_windows, require_sound_windows
 from ottla.log.write.extent import Extent, Staged, find_extent, join_lineage, stage_extent
@@ -126,7 +126,7 @@ class Rewriting(NamedTuple):
 
     @property
     def directory(self) -> str:
-        return f"{self.name.topic}-{self.name.partition}"
+        return str(self.name)
 
 
 def plan_rewriting(
@@ -210,7 +210,6 @@ def _closing(
     storage: StorageOptions,
 ) -> RewrittenLog:
     logs = [file for key in keys for file in finished[key].files if file.target.endswith(Kind.LOG)]
-    assert each.log.name is not None
     return RewrittenLog(
         each.directory,
         each.log.name.topic,
@@ -229,7 +228,6 @@ def _closing(
 
 def rewrite_part(job: Job, part: RewritePart) -> FinishedPartition:
     """Stage the logs of one part with their indexes."""
-    assert part.slice.name is not None
     writer: LogWriter | None = None
     counts = dict.fromkeys(("readBatches", "readRecords", "writtenRecords", "writtenBatches"), 0)
     counts |= dict.fromkeys(("copiedBatches", "skippedBatches", "violations"), 0)

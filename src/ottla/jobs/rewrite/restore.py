@@ -196,12 +196,10 @@ def plan_restore(
 
 
 def _new_topic(log: Log, renaming: Renaming) -> str:
-    assert log.name is not None
     return renaming.topics.get(log.name.topic, log.name.topic)
 
 
 def _rewriting(log: Log, change: Restoring, renaming: Renaming, selection: Selection) -> Rewriting:
-    assert log.name is not None
     name = log.name._replace(topic=_new_topic(log, renaming))
     metadata = _metadata(log, renaming, selection)
     if name != log.name or _gets_other_id(log, renaming, selection):
@@ -216,21 +214,20 @@ def _metadata(log: Log, renaming: Renaming, selection: Selection) -> bytes | Non
     topic = _new_topic(log, renaming)
     if topic in renaming.topic_ids:
         return write_topic_id(renaming.topic_ids[topic])
-    if log.name is not None and topic != log.name.topic:
+    if topic != log.name.topic:
         return None
     return read_metadata(log, selection.storage)
 
 
 def _gets_other_id(log: Log, renaming: Renaming, selection: Selection) -> bool:
     """Whether a topic surely gets another id than it has."""
-    assert log.name is not None
     wanted = renaming.topic_ids.get(log.name.topic)
     its_own = read_metadata(log, selection.storage)
     return wanted is not None and its_own is not None and wanted.encode() not in its_own
 
 
 def _check_renaming(logs: list[Log], renaming: Renaming) -> None:
-    topics = {log.name.topic for log in logs if log.name is not None}
+    topics = {log.name.topic for log in logs}
     for old, new in renaming.topics.items():
         if old not in topics:
             raise OptionError(Term.RENAME, f" {old}={new}: no such topic among what is restored")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.catalog.selection import Selection, choose_logs
 from ottla.errors import PublishError
+from ottla.format.names import TopicPartition
 from ottla.jobs.output import OutputJob
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.salvage.found import StagedFound, stage_found
 from ottla.log.salvage.plan import plan_from
@@ -28,7 +28,7 @@ from ottla.storage.object_store import StorageOptions
 class Search:
     """A segment to be searched for intact batches."""
 
-    name: TopicPartition | None
+    name: TopicPartition
     segment: Segment
     storage: StorageOptions
     max_batch_bytes: int
@@ -92,7 +92,7 @@ def plan_salvage_job(
             rescues[directory] = Rescue(log.partition, log.log_start, staged, selection.storage)
         return rescues
 
-    log_starts = {log.name: log.log_start for log in logs if log.name is not None}
+    log_starts = {log.name: log.log_start for log in logs}
     return OutputJob(
         title="salvage",
         out=out,
@@ -118,7 +118,8 @@ def search_segment(job: Job, search: Search) -> FinishedPartition:
         pieces = find_intact(file, search.segment.base_offset, search.max_batch_bytes)
         found = stage_found(pieces, *_paths(job, staged), job.storage, log)
     known = StagedSearch(staged, found.count, found.unreadable)
-    return FinishedPartition([], _row(search.name) | known._asdict())
+    row = account_row(search.name.topic, search.name.partition)
+    return FinishedPartition([], row | known._asdict())
 
 
 def rescue_partition(job: Job, rescue: Rescue) -> FinishedPartition:
@@ -149,7 +150,3 @@ def _read_search(job: Job, search: StagedSearch, segment: Segment) -> StagedFoun
 def _paths(job: Job, staged: str) -> tuple[str, str]:
     """Where rows and violations of a segment are staged."""
     return staged_path(job, staged), staged_path(job, f"{staged}.jsonl")
-
-
-def _row(name: TopicPartition | None) -> dict[str, Any]:
-    return account_row(name.topic if name else None, name.partition if name else None)

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from ottla.errors import Row, Rule, Stage
-from ottla.format.names import parse_file_name
+from ottla.format.names import UNNAMED, parse_file_name
 from ottla.log.files.partition import Partition
 
 _MAX_PLACES: Final = 100
@@ -119,7 +119,7 @@ def place_of(partition: Partition, file: str, position: int) -> int:
 
 def collect_findings(violations: Iterable[Row], partitions: Sequence[Partition]) -> list[Row]:
     """A row for each rule that is broken in a partition, with its first places."""
-    homes = {(each.name.topic, each.name.partition): each for each in partitions if each.name}
+    homes = {tuple(each.name): each for each in partitions if each.name != UNNAMED}
     rows: dict[tuple[Any, ...], Row] = {}
     for found in violations:
         key = (found["topic"], found["partition"], found["rule"])

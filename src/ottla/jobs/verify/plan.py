@@ -221,7 +221,7 @@ def _until_vanished(found: Iterator[Violation], partition: Partition) -> Iterato
         yield from found
     except FileNotFoundError as error:
         name, gone = partition.name, Violation(Rule.SLICE_COMPLETE, str(error), partition.path, 0)
-        yield replace(gone, topic=name.topic, partition=name.partition) if name else gone
+        yield replace(gone, topic=name.topic, partition=name.partition)
 
 
 _WHOLE_BATCH: Final = frozenset({"header", "crc", "records"})
@@ -260,8 +260,8 @@ def _one_segment(
 def _empty_account(partition: Partition) -> dict[str, Any]:
     name = partition.name
     return account_row(
-        name.topic if name else None,
-        name.partition if name else None,
+        name.topic,
+        name.partition,
         readBytes=sum(segment.log.size for segment in partition.segments),
     )
 
@@ -270,8 +270,8 @@ def _account(partition: Partition, seen: Seen, seconds: float) -> dict[str, Any]
     name, batches = partition.name, seen.batches
     broken = sum(violation.rule.stage in _WHOLE_BATCH for violation in seen.violations)
     return account_row(
-        name.topic if name else None,
-        name.partition if name else None,
+        name.topic,
+        name.partition,
         readBatches=batches.position.size + broken,
         readRecords=seen.records,
         firstOffset=int(first_offsets(batches)[0]) if batches.position.size else None,

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from ottla.errors import OptionError, PublishError, Row, Term
-from ottla.format.names import DirectoryState, parse_directory_name
+from ottla.format.names import UNNAMED, DirectoryState, parse_directory_name
 from ottla.jobs.write.place import PartitionEnd, Placed, find_end, place_parts, stamp_log
 from ottla.jobs.write.stage import StagedPart, Writing
 from ottla.log.files.identity import new_topic_id
@@ -164,8 +164,8 @@ def _existing(out: str, options: WriteOptions) -> dict[str, int]:
     """How many partitions each topic has: those up to the highest."""
     counts: dict[str, int] = {}
     for name in list_names(out, options.storage):
-        found = parse_directory_name(name)
-        if found is not None and found.state is DirectoryState.LIVE:
+        found, state = parse_directory_name(name)
+        if found != UNNAMED and state is DirectoryState.LIVE:
             counts[found.topic] = max(counts.get(found.topic, 0), found.partition + 1)
     return counts
 

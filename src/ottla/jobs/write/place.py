@@ -17,6 +17,7 @@ from ottla.format.names import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     Kind,
+    TopicPartition,
     file_name,
     parse_file_name,
 )
@@ -28,7 +29,6 @@ from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import allocate_batches, take_batches
 from ottla.log.files.checkpoints import (
     EpochStart,
-    TopicPartition,
     follow_leader_epochs,
     read_leader_epochs,
     write_leader_epochs,

@@ -60,17 +60,16 @@ def check_seen(
     options: StorageOptions = DEFAULT_OPTIONS,
 ) -> Iterator[Violation]:
     """The violations of a partition from what its segments, each in order, say by themselves."""
-    topic = partition.name.topic if partition.name else None
-    number = partition.name.partition if partition.name else None
+    name = partition.name
     for violation in _check(partition, segments, options):
-        yield replace(violation, topic=topic, partition=number)
+        yield replace(violation, topic=name.topic, partition=name.partition)
 
 
 def _check(
     partition: Partition, segments: Iterable[Iterable[Seen]], options: StorageOptions
 ) -> Iterator[Violation]:
     state = LogState()
-    if partition.name and partition.name.topic in _COORDINATOR_TOPICS:
+    if partition.name.topic in _COORDINATOR_TOPICS:
         state.origin = Origin.COORDINATOR  # its appends carry no sequences of its own
     first_base = partition.segments[0].base_offset if partition.segments else 0
     for index, (segment, seen) in enumerate(zip(partition.segments, segments, strict=True)):

@@ -29,7 +29,6 @@ from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.tables import Batches, concat_batches
 from ottla.log.files.checkpoints import (
     EpochStart,
-    TopicPartition,
     read_leader_epochs,
     read_offset_checkpoint,
     truncate_epochs_from_end,
@@ -95,7 +94,7 @@ def plan_recovery(
     actions += _drop_orphans(live, segments)
     loaded = _Loaded(actions, segments, options)
     _load(loaded)
-    deleting = partition.name is not None and partition.name.state is DirectoryState.DELETE
+    deleting = partition.state is DirectoryState.DELETE
     if not shutdown.clean and not deleting:
         _recover_from(loaded, shutdown.recovery_point)
     end = _log_end(loaded)
@@ -116,7 +115,6 @@ def read_shutdown(
     directory: LogDirectory, partition: Partition, options: StorageOptions = DEFAULT_OPTIONS
 ) -> Shutdown:
     """The clean-shutdown mark and the checkpoints; LogManager takes a bad one for an empty one."""
-    key = TopicPartition(partition.name.topic, partition.name.partition) if partition.name else None
     offsets = []
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT):
         entry = directory.files.get(name)
@@ -124,7 +122,7 @@ def read_shutdown(
             known = read_offset_checkpoint(read_bytes(entry, options), name) if entry else {}
         except CorruptLogError:
             known = {}
-        offsets.append(known.get(key, 0) if key else 0)
+        offsets.append(known.get(partition.name, 0))
     return Shutdown(CLEAN_SHUTDOWN in directory.files, *offsets)
 
 

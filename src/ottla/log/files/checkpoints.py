@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.errors import CorruptLogError, Rule, Violation
+from ottla.format.names import TopicPartition
 from ottla.format.sentinels import INT32_MAX, INT64_MAX, NO_PARTITION_LEADER_EPOCH
 from ottla.kernels.tables import Batches, Int64s
 
@@ -21,13 +22,6 @@ class EpochStart(NamedTuple):
 
     epoch: int
     start_offset: int
-
-
-class TopicPartition(NamedTuple):
-    """A partition's name as checkpoints write it."""
-
-    topic: str
-    partition: int
 
 
 def read_offset_checkpoint(data: bytes, file: str) -> dict[TopicPartition, int]:

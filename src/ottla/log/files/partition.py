@@ -19,10 +19,12 @@ from ottla.format.names import (
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
+    UNNAMED,
+    DirectoryState,
     FileName,
     FileState,
     Kind,
-    PartitionName,
+    TopicPartition,
     parse_directory_name,
     parse_file_name,
 )
@@ -66,7 +68,8 @@ class Partition:
     """The files of one directory. `named` are all that an offset names, in any state."""
 
     path: str
-    name: PartitionName | None
+    name: TopicPartition
+    state: DirectoryState
     segments: tuple[Segment, ...]
     named: tuple[tuple[FileName, Entry], ...]
     others: Mapping[str, Entry]
@@ -75,6 +78,11 @@ class Partition:
         """Where the segment after this one begins."""
         following = self.segments[index + 1 : index + 2]
         return following[0].base_offset if following else None
+
+    @property
+    def title(self) -> str:
+        """What people are told that it is."""
+        return self.path if self.name == UNNAMED else str(self.name)
 
     @property
     def entries(self) -> list[Entry]:
@@ -118,7 +126,7 @@ def _read_path(path: str, options: StorageOptions) -> list[LogDirectory]:
     homes: dict[str, list[Partition]] = defaultdict(list)
     for folder, files in folders.items():
         partition = _read_partition(folder, files)
-        if partition.named or partition.name:
+        if partition.named or partition.name != UNNAMED:
             homes[posixpath.dirname(folder)].append(partition)
     return [
         _log_directory(home, partitions, folders, path, options)
@@ -143,7 +151,7 @@ def _log_directory(
     files = {posixpath.basename(entry.path): entry for entry in folders.get(home, ())}
     if home == posixpath.dirname(path.rstrip("/")):
         files = _known_files(home, options)
-    known = {partition.path for partition in partitions if partition.name}
+    known = {partition.path for partition in partitions if partition.name != UNNAMED}
     strangers = [
         folder
         for folder in folders
@@ -175,8 +183,8 @@ def _read_partition(folder: str, entries: Sequence[Entry]) -> Partition:
         else:
             others[name] = entry
     named.sort(key=lambda pair: (pair[0].offset, pair[0].kind, pair[0].state))
-    partition = parse_directory_name(posixpath.basename(folder))
-    return Partition(folder, partition, _segments(named), tuple(named), others)
+    parsed_name = parse_directory_name(posixpath.basename(folder))
+    return Partition(folder, *parsed_name, _segments(named), tuple(named), others)
 
 
 def _segments(named: Iterable[tuple[FileName, Entry]]) -> tuple[Segment, ...]:
@@ -198,13 +206,13 @@ def _directory_of_file(entry: Entry, options: StorageOptions) -> LogDirectory:
         refuse_text(file)
     folder = posixpath.dirname(entry.path) or "."
     parsed = parse_file_name(posixpath.basename(entry.path))
-    name = parse_directory_name(os.path.basename(os.path.abspath(folder)))
+    name, state = parse_directory_name(os.path.basename(os.path.abspath(folder)))
     if parsed is None:
-        partition = Partition(folder, name, (Segment(NO_OFFSET, entry, {}),), (), {})
+        partition = Partition(folder, name, state, (Segment(NO_OFFSET, entry, {}),), (), {})
     else:
         beside = _beside(entry, parsed, options)
         whole = _read_partition(folder, beside)
-        partition = Partition(folder, name, whole.segments, whole.named, {})
+        partition = Partition(folder, name, state, whole.segments, whole.named, {})
     return LogDirectory(posixpath.dirname(folder), (partition,), {}, ())
 
 

@@ -19,8 +19,8 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Broken, Chunk, Decoder
 from ottla.batch.memory import allocate_from_pool
 from ottla.errors import Severity, Stage, Violation, require_sound
 from ottla.format.arrays import Bools
+from ottla.format.names import UNNAMED, TopicPartition
 from ottla.kernels.tables import Wanted, take_batches
-from ottla.log.files.checkpoints import TopicPartition
 from ottla.log.read.bounds import EVERYTHING, Bounds, may_hold, within
 from ottla.log.read.windows import Window
 from ottla.rules.producers.transactions import Entries, aborted_mask
@@ -43,7 +43,7 @@ class RecordRequest:
 
     flags: Wanted
     bounds: Bounds = EVERYTHING
-    name: TopicPartition | None = None
+    name: TopicPartition = UNNAMED
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
 
@@ -118,12 +118,8 @@ def _reading(chunk: Chunk | None, left_out: list[Violation], wanted: RecordReque
     return Reading(chunk, kept, name_violations(left_out, wanted.name))
 
 
-def name_violations(
-    violations: Sequence[Violation], name: TopicPartition | None
-) -> Sequence[Violation]:
+def name_violations(violations: Sequence[Violation], name: TopicPartition) -> Sequence[Violation]:
     """Violations with the partition that they are about."""
-    if name is None:
-        return violations
     return [
         replace(violation, topic=name.topic, partition=name.partition) for violation in violations
     ]

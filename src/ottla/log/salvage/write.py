@@ -202,8 +202,8 @@ class _Written:
 def _account(partition: Partition, written: _Written, extent: Extent) -> dict[str, Any]:
     """The partition's row of the job's account."""
     return {
-        "topic": partition.name.topic if partition.name else None,
-        "partition": partition.name.partition if partition.name else None,
+        "topic": partition.name.topic,
+        "partition": partition.name.partition,
         "readBytes": written.read_bytes,
         "readRecords": written.records,
         "writtenBytes": written.size,

@@ -15,11 +15,15 @@ from ottla.batch.encode import encode_empty
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.layout import FRAME_SIZE
-from ottla.format.names import LEADER_EPOCH_CHECKPOINT, LOG_START_CHECKPOINT, PARTITION_METADATA
+from ottla.format.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    PARTITION_METADATA,
+    TopicPartition,
+)
 from ottla.format.sentinels import INT32_MAX, NO_PARTITION_LEADER_EPOCH
 from ottla.log.files.checkpoints import (
     EpochStart,
-    TopicPartition,
     check_leader_epochs,
     read_leader_epochs,
     read_offset_checkpoint,
