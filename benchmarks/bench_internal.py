@@ -13,6 +13,7 @@ from benchmarks.corpus import SEGMENTS, Plan
 from benchmarks.rounds import best_rates, timed
 from benchmarks.table import ratio
 from ottla.api import read_segment, write_segment
+from ottla.catalog.catalog import list_catalog
 from ottla.internal import CONSUMER_OFFSETS, decode_record
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import find_internal_topic, read_current, read_partition
@@ -62,7 +63,7 @@ RECORDS = {
 def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Commits first, then the others."""
     view = VIEWS["group_offsets"]
-    topic = find_internal_topic([str(_commits())], CONSUMER_OFFSETS)
+    topic = find_internal_topic(list_catalog([str(_commits())]), CONSUMER_OFFSETS)
     (partition,) = topic.partitions
     segment = partition.segments[0].log.path
     best = best_rates(

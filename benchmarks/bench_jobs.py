@@ -16,7 +16,8 @@ from benchmarks.corpus import SEGMENTS, Case, Plan, segment, size_of
 from benchmarks.rounds import best_rates, timed
 from benchmarks.table import ratio
 from ottla.batch.convert import Conversion
-from ottla.catalog.selection import Selection
+from ottla.catalog.catalog import list_catalog
+from ottla.catalog.chosen import ChosenLogs
 from ottla.codec import compress, resolve_level
 from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
@@ -25,6 +26,7 @@ from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.partition import find_partitions
 from ottla.log.read.windows import read_windows
+from ottla.options.choice import Choice
 from ottla.publish.journal import run_job
 from ottla.spark.run import run_output_job
 from ottla.spark.verify import verify
@@ -103,7 +105,9 @@ def _export(codec: str, plan: Plan, scratch: Path) -> tuple[str, ...]:
 
     def ours() -> int:
         out = next(names)
-        run_output_job(session(), plan_export(Selection((str(root),)), str(out), ExportOptions()))
+        run_output_job(
+            session(), plan_export(ChosenLogs(list_catalog([str(root)])), str(out), ExportOptions())
+        )
         return size
 
     def through_the_jvm() -> int:
@@ -130,7 +134,7 @@ def _convert(plan: Plan, scratch: Path) -> tuple[str, ...]:
     """One part of the job, in this process, and nothing but compressing its payloads."""
     larger = replace(plan, uncompressed_bytes=10 * plan.uncompressed_bytes)
     root = log_directory("none", larger, VERIFIED)
-    selection = Selection((str(root),), partitions=(0,))
+    selection = ChosenLogs(list_catalog([str(root)]), Choice(partitions=(0,)))
     job_plan = plan_convert(selection, str(scratch / "convert"), Conversion(codec=Codec.ZSTD), {})
     (part,) = job_plan.parts.values()
     payloads = []

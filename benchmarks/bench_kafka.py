@@ -23,8 +23,10 @@ from benchmarks.bench_spark import session
 from benchmarks.corpus import FULL, Plan
 from benchmarks.maven import class_path, java
 from benchmarks.table import millions, ratio
-from ottla.catalog.selection import Selection
+from ottla.catalog.catalog import list_catalog
+from ottla.catalog.chosen import ChosenLogs
 from ottla.jobs.export.plan import ExportOptions, plan_export
+from ottla.options.choice import Choice
 from ottla.spark.run import run_output_job
 
 HEADING = ("what", "Ottla Mrec/s", "against", "ratio", "target")
@@ -122,7 +124,7 @@ def _export(spark: SparkSession, broker: Broker, records: int, out: Path) -> tup
     names = (out / str(number) for number in count())
 
     def ours() -> None:
-        chosen = Selection((str(broker.log_dir),), topics=(TOPIC,))
+        chosen = ChosenLogs(list_catalog([str(broker.log_dir)]), Choice(topics=(TOPIC,)))
         run_output_job(spark, plan_export(chosen, str(next(names)), ExportOptions()))
 
     def theirs() -> None:

@@ -18,10 +18,10 @@ import pytest
 
 import ottla
 from builders import Row, batch, message, wrapper
+from choosing import choose
 from cli.command import run
 from internal.streams import commit_key, commit_value
 from jobs.plain import run_plainly
-from ottla.catalog.selection import Selection
 from ottla.catalog.slices import plan_tasks
 from ottla.errors import Rule, Violation
 from ottla.jobs.export.plan import ExportOptions, plan_export
@@ -204,7 +204,7 @@ def test_spark_reads_what_the_api_reads(logs: Path, by_api: list[Found], split: 
             number = part.name.partition
             for table in read_task((part,), chosen, target):
                 rows[number] += table.select(["offset", "_corrupt"]).to_pylist()
-            listed[number] += map(str, read_violations(part, chosen))
+            listed[number] += map(str, read_violations(part, chosen.access))
     compare([found_in(each) for each in rows], by_api)
     assert listed == [found.violations for found in by_api]
 
@@ -251,7 +251,7 @@ def test_groups_shows_what_the_api_reads(
 def test_export_writes_what_the_api_reads(
     logs: Path, by_api: list[Found], tmp_path: Path, split: int
 ) -> None:
-    selection = Selection((str(logs),), topics=(TOPIC,))
+    selection = choose(logs, topics=(TOPIC,))
     how = ExportOptions(mode=Mode.DROPMALFORMED, split_bytes=split)
     accounts = run_plainly(plan_export(selection, str(tmp_path / "out"), how))
     written = {account["partition"]: account["violations"] for account in accounts}

@@ -13,8 +13,8 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from browser.chromium import show, start_browser  # noqa: E402
+from choosing import choose  # noqa: E402
 from jobs.plain_report import PlainRunner  # noqa: E402
-from ottla.catalog.selection import Selection  # noqa: E402
 from ottla.cli.report_commands import add_commands  # noqa: E402
 from ottla.html.page import render_page  # noqa: E402
 from ottla.jobs.demo import make_logs  # noqa: E402
@@ -30,7 +30,7 @@ def main() -> None:
         folder = Path(held)
         os.chdir(folder)
         make_logs("kafka-logs")
-        selection, options = Selection(("kafka-logs",)), ReportOptions()
+        selection, options = choose("kafka-logs"), ReportOptions()
         found = build_report(PlainRunner(), selection, options, all_settings(), NOW)
         rows = add_commands(found, selection, options, NOW)
         page = folder / "report.html"

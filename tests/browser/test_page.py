@@ -10,8 +10,8 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from browser.chromium import show, start_browser
+from choosing import choose
 from jobs.plain_report import PlainRunner
-from ottla.catalog.selection import Selection
 from ottla.cli.output import json_line
 from ottla.cli.report_commands import add_commands
 from ottla.html.page import render_page
@@ -62,7 +62,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("report")
     make_logs(str(folder / "kafka-logs"))
     settings = [each for each in all_settings() if each.level in (None, 1, 3)]
-    selection = Selection((str(folder / "kafka-logs"),))
+    selection = choose(folder / "kafka-logs")
     options = ReportOptions(price=7.5)
     found = build_report(PlainRunner(), selection, options, settings, NOW)
     told = add_commands(found, selection, options, NOW)

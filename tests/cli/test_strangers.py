@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from builders import Row, batch
+from choosing import choose
 from cli.command import run
 from jobs.plain import run_plainly
 from log.generated import write_partition
-from ottla.catalog.selection import Selection
 from ottla.errors import PublishError
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.write.commit import begin_writing
@@ -230,7 +230,7 @@ def test_a_command_that_reads_changes_nothing(
 
 
 def writers(place: Place) -> dict[str, Callable[[], object]]:
-    selection = Selection((str(place.elsewhere.parent / "logs"),))
+    selection = choose(str(place.elsewhere.parent / "logs"))
     out = str(place.out)
     return {
         "finish": lambda: run("finish", out),

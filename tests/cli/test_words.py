@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from builders import Row, batch
-from ottla.catalog.selection import Selection
+from choosing import choose
 from ottla.cli import COMMANDS, main
 from ottla.cli.flags import FLAGS
 from ottla.errors import DataLossError, OptionError, PublishError, Term, WordedError
@@ -90,7 +90,7 @@ def test_what_can_not_be_renamed_is_named_by_its_flag(
     (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(batch([Row(0)]))
     everything = compile_filter((), None, ())
     with pytest.raises(OptionError) as caught:
-        plan_restore(Selection((str(tmp_path),)), str(tmp_path / "out"), everything, renaming)
+        plan_restore(choose(tmp_path), str(tmp_path / "out"), everything, renaming)
     assert str(caught.value.worded(FLAGS)) == message
 
 

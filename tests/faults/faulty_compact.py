@@ -10,8 +10,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from choosing import choose
 from faults.faulty_job import MASTER, SPLIT, FailingWork, arrange_death, die
-from ottla.catalog.selection import Selection
 from ottla.jobs.compact.plan import Compaction, plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.rules.cleaner.cleanable import CleanerConfig
@@ -28,7 +28,7 @@ OPTIONS = CompactOptions(
 
 
 def plan(logs: str, out: str, now: int | None = NOW) -> Compaction:
-    return plan_compaction(Selection((logs,)), out, OPTIONS, now=now)
+    return plan_compaction(choose(logs), out, OPTIONS, now=now)
 
 
 def arrange_failures(share: float) -> None:

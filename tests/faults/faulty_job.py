@@ -12,8 +12,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from choosing import choose
 from ottla.batch.convert import Conversion
-from ottla.catalog.selection import Selection
 from ottla.cli import main as ottla_main
 from ottla.cli import verify as cli_verify
 from ottla.format.attributes import Codec
@@ -34,7 +34,7 @@ MASTER = "local[2, 4]"  # a task may fail three times
 
 
 def plan_job(name: str, logs: str, out: str) -> OutputJob:
-    selection = Selection((logs,))
+    selection = choose(logs)
     if name == "convert":
         conversion = Conversion(magic=2, codec=Codec.LZ4)
         return plan_convert(selection, out, conversion, {}, split_bytes=SPLIT)

@@ -12,6 +12,7 @@ from builders import Row, batch
 from golden import GOLDEN
 from internal.streams import commit_key, commit_value
 from internal.test_metadata import ID_A, ID_B, config, framed, ids, partition, topic
+from ottla.catalog.catalog import list_catalog
 from ottla.cli import groups, topics
 from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.read.internal_topics import find_internal_topic, read_partition
@@ -206,7 +207,7 @@ def test_topic_ids_of_a_real_cluster_are_those_beside_the_logs(
 
 @pytest.mark.parametrize("mode", [Mode.FAILFAST, Mode.PERMISSIVE, Mode.DROPMALFORMED])
 def test_a_log_that_shrinks_under_a_view_is_told(log_dir: Path, mode: Mode) -> None:
-    (found,) = find_internal_topic([str(log_dir)], "__consumer_offsets").partitions
+    (found,) = find_internal_topic(list_catalog([str(log_dir)]), "__consumer_offsets").partitions
     path = log_dir / "__consumer_offsets-3" / "00000000000000000000.log"
     whole = path.read_bytes()
     first = batch([Row(0, key=commit_key("g", "t", 0), value=commit_value(5, "here"))])

@@ -21,6 +21,7 @@ import builders
 import naive
 import ottla.kernels
 from builders import Row
+from choosing import choose
 from cli.command import run
 from internal.streams import commit_key, commit_value
 from jobs.compacting import compact_plainly
@@ -33,7 +34,6 @@ from ottla.api import read_segment
 from ottla.batch.encode import encode_batches, split
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.rows import NewRecord, pack_rows
-from ottla.catalog.selection import Selection
 from ottla.errors import Rule
 from ottla.format.attributes import Codec, TimestampType
 from ottla.jobs.compact.plan import plan_compaction
@@ -175,7 +175,7 @@ def salvage_hostile(folder: Path) -> None:
     (folder / "logs" / "t-0").mkdir(parents=True)
     data = hostile_bytes + ahead + b"".join(whole + old)
     (folder / "logs" / "t-0" / LOG).write_bytes(data)
-    plan = plan_salvage_job(Selection((str(folder / "logs"),)), str(folder / "out"))
+    plan = plan_salvage_job(choose(folder / "logs"), str(folder / "out"))
     (row,) = run_plainly(plan)
     assert row["lastOffset"] == 53
     assert row["writtenBytes"] + row["quarantinedBytes"] == len(data)
@@ -191,9 +191,7 @@ def compact(folder: Path) -> None:
     data.append(marker(10, 1, 0, ABORT))
     (folder / "logs" / "t-0" / LOG).write_bytes(b"".join(data))
     options = CompactOptions(config=CleanerConfig(0.0), includes_active=True, drops_unkeyed=True)
-    plan = plan_compaction(
-        Selection((str(folder / "logs"),)), str(folder / "out"), options, now=10**12
-    )
+    plan = plan_compaction(choose(folder / "logs"), str(folder / "out"), options, now=10**12)
     compact_plainly(plan)
     assert records_of(folder / "out" / "t-0") == [tuple(row) for row in rows[-3:]]
 
@@ -261,7 +259,7 @@ def export(folder: Path) -> None:
     """JSON lines."""
     written = write_partition(folder / "logs" / "t-0", seed=4, segments=1, batches=2, records=3)
     options = ExportOptions(format=FileFormat.JSONL)
-    run_plainly(plan_export(Selection((str(folder / "logs"),)), str(folder / "out"), options))
+    run_plainly(plan_export(choose(folder / "logs"), str(folder / "out"), options))
     found = [line for path in (folder / "out").rglob("*.jsonl*") for line in _lines(path)]
     assert len(found) == len(written.rows)
 

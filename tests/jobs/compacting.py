@@ -61,7 +61,7 @@ def learn_plainly(plan: Compaction, job: Job, surveyed: Sequence[Surveyed]) -> L
     first = plan_first_pass(plan, surveyed, SECRET)
     by_bucket = defaultdict(list)
     for task in first.tasks:
-        limit, storage = plan.options.max_batch_bytes, plan.selection.storage
+        limit, storage = plan.options.max_batch_bytes, plan.storage
         for batch in learn_task(task, first.numbers, BUCKETS, storage, limit):
             collect(by_bucket, batch, "bucket")
     by_part = defaultdict(list)

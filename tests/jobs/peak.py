@@ -5,10 +5,11 @@ import resource
 import sys
 from collections.abc import Callable
 
+from choosing import choose
 from jobs.compacting import compact_plainly
 from jobs.plain import run_plainly
 from ottla.batch.convert import Conversion, Loss
-from ottla.catalog.selection import Selection, choose_logs
+from ottla.catalog.chosen import ChosenLogs
 from ottla.format.attributes import Codec
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
@@ -22,16 +23,16 @@ from ottla.spark.daemon import load_kernels
 SPLIT = 1 << 30
 
 
-def compact(selection: Selection, out: str) -> int:
+def compact(selection: ChosenLogs, out: str) -> int:
     options = CompactOptions(config=CleanerConfig(0.0), includes_active=True)
     (row,) = compact_plainly(plan_compaction(selection, out, options, now=10**12))
     return int(row["readRecords"])
 
 
-def convert_with(conversion: Conversion) -> Callable[[Selection, str], int]:
+def convert_with(conversion: Conversion) -> Callable[[ChosenLogs, str], int]:
     """Only the tasks that write logs: side files come from mapped ones, whose pages count too."""
 
-    def convert(selection: Selection, out: str) -> int:
+    def convert(selection: ChosenLogs, out: str) -> int:
         rebatches = conversion == REBATCHED
         plan = plan_convert(selection, out, conversion, {}, rebatches=rebatches)
         with run_job(out, "convert") as job:
@@ -41,14 +42,14 @@ def convert_with(conversion: Conversion) -> Callable[[Selection, str], int]:
     return convert
 
 
-def restore(selection: Selection, out: str) -> int:
+def restore(selection: ChosenLogs, out: str) -> int:
     wanted = compile_filter(("key 3",), None, ())
     (row,) = run_plainly(plan_restore(selection, out, wanted, Renaming({}, {})))
     return int(row["readRecords"])
 
 
-def survey(selection: Selection, out: str) -> int:
-    logs = choose_logs(selection)
+def survey(selection: ChosenLogs, out: str) -> int:
+    logs = selection.logs()
     parts = plan_survey(logs, SPLIT, selection.storage)
     rows = [row for part in parts for batch in survey_part(part) for row in batch.to_pylist()]
     return sum(each.records for log in read_surveys(rows, len(logs)) for each in log.values())
@@ -73,7 +74,7 @@ def peak() -> int:
 def main(name: str, logs: str, out: str) -> None:
     load_kernels()
     idle = peak()
-    records = JOBS[name](Selection((logs,)), out)
+    records = JOBS[name](choose(logs), out)
     print(json.dumps({"grown": peak() - idle, "records": records}))
 
 

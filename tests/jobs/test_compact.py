@@ -10,10 +10,10 @@ import pytest
 
 import naive
 from builders import Row, batch, message
+from choosing import choose
 from jobs.compacting import clean_alone, compact_plainly, logs_below
 from jobs.plain import lines_of, records_of, tree
 from jobs.topics import Written, write_partition, write_topic
-from ottla.catalog.selection import Selection
 from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.compact.plan import Compaction, plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
@@ -34,7 +34,7 @@ CLEANING = CompactOptions(
 def compaction(
     logs: Path, out: Path, options: CompactOptions = CLEANING, now: int = NOW
 ) -> Compaction:
-    return plan_compaction(Selection((str(logs),)), str(out), options, now=now)
+    return plan_compaction(choose(logs), str(out), options, now=now)
 
 
 def bases(folder: Path) -> list[int]:
@@ -359,7 +359,7 @@ def test_a_run_without_a_time_keeps_that_of_the_first_one(tmp_path: Path) -> Non
 
     logs = tmp_path / "logs"
     write_segments(logs / "t-0", (0, [keyed(0, b"a")]))
-    plan = plan_compaction(Selection((str(logs),)), str(tmp_path / "out"), CLEANING)
+    plan = plan_compaction(choose(logs), str(tmp_path / "out"), CLEANING)
     for clock in (NOW, NOW + 1000):
         with run_job(plan.out, plan.name) as job:
             assert settle_now(job, plan, clock) == NOW

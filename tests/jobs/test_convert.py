@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from builders import Row, batch
+from choosing import choose
 from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.topics import Written, write_topic
 from log.generated import write_partition
 from ottla.batch.convert import Conversion, Loss
-from ottla.catalog.selection import Selection
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.attributes import Codec
 from ottla.jobs.rewrite.convert import plan_convert
@@ -33,7 +33,7 @@ def topic(tmp_path: Path) -> list[Written]:
 
 
 def convert(logs: Path, out: Path, conversion: Conversion, **more: object) -> list[dict]:
-    plan = plan_convert(Selection((str(logs),)), str(out), conversion, {}, **more)
+    plan = plan_convert(choose(logs), str(out), conversion, {}, **more)
     return run_plainly(plan)
 
 
@@ -121,7 +121,7 @@ def test_settings_of_a_topic_win(tmp_path: Path) -> None:
     for topic in ("orders", "clicks"):
         write_topic(tmp_path / "logs", topic, partitions=1)
     plan = plan_convert(
-        Selection((str(tmp_path / "logs"),)),
+        choose(tmp_path / "logs"),
         str(tmp_path / "out"),
         Conversion(magic=2, codec=Codec.ZSTD),
         {"clicks": {"codec": Codec.NONE}},

@@ -15,7 +15,7 @@ from builders import Row, batch
 from ottla.catalog.slices import Task, plan_tasks
 from ottla.errors import CorruptLogError, Violation
 from ottla.jobs.read.records import read_headers, read_slice, read_violations
-from ottla.log.read.records import obey
+from ottla.log.read.records import Mode, obey
 from ottla.options.read import ReadOptions, for_batch, parse_read_options
 from ottla.spark.reader import read_task
 from ottla.spark.schema import arrow_schema, schema_of
@@ -97,7 +97,7 @@ def offsets(tasks: list[Task], chosen: ReadOptions) -> list[int]:
         offset
         for task in tasks
         for part in task
-        for reading in obey(chosen.mode, read_slice(part, ["offset"], chosen))
+        for reading in obey(chosen.mode, read_slice(part, ["offset"], chosen.access))
         if (records := reading.to_arrow(["offset"])) is not None
         for offset in records.column("offset").to_pylist()
     ]
@@ -106,7 +106,7 @@ def offsets(tasks: list[Task], chosen: ReadOptions) -> list[int]:
 def violations(tasks: list[Task], chosen: ReadOptions) -> Iterator[Violation]:
     for task in tasks:
         for part in task:
-            yield from read_violations(part, chosen)
+            yield from read_violations(part, chosen.access)
 
 
 def expected(damage: str, indexed: int | None) -> list[int]:
@@ -166,10 +166,11 @@ def test_a_start_behind_the_damage_skips_nothing_silently(
 @pytest.mark.parametrize("damage", sorted(DAMAGES.keys() - {"crc"}))
 def test_headers_do_not_hide_damage(tmp_path: Path, damage: str) -> None:
     path = write(tmp_path / "t-0", damage, 13, more=False)
-    ((part,),) = plan_tasks(options(path, view="batches"))
+    chosen = options(path, view="batches")
+    ((part,),) = plan_tasks(chosen)
     with pytest.raises(CorruptLogError):
-        list(read_headers(part, options(path, view="batches", mode="failfast")))
-    rows = list(read_headers(part, options(path, view="batches")))
+        list(read_headers(part, chosen.access, Mode.FAILFAST))
+    rows = list(read_headers(part, chosen.access, chosen.mode))
     assert rows[-1].column("lastOffset").to_pylist()[-1] == BATCHES * PER_BATCH - 1
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from builders import Row, batch, message
+from choosing import choose
 from jobs.compacting import compact_plainly, explain_plainly
 from jobs.plain_report import PlainRunner
 from jobs.test_compact import keyed, write_segments
-from ottla.catalog.selection import Selection
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.jobs.report.rows import ReportOptions
@@ -85,9 +85,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def explained(logs: Path) -> Rows:
     """What the command says that the report names."""
     options = CompactOptions(config=CleanerConfig(), includes_active=True)
-    plan = plan_compaction(
-        Selection((str(logs),)), str(logs.parent / "out"), options, now=NOW, explains=True
-    )
+    plan = plan_compaction(choose(logs), str(logs.parent / "out"), options, now=NOW, explains=True)
     return {row["topic"]: row for row in explain_plainly(plan)}
 
 
@@ -97,7 +95,7 @@ def causes(row: dict[str, Any]) -> list[str]:
 
 def test_the_report_says_what_the_explanation_says(logs: Path, explained: Rows) -> None:
     options = ReportOptions(what_if=False)
-    rows = build_report(PlainRunner(), Selection((str(logs),)), options, [], NOW)
+    rows = build_report(PlainRunner(), choose(logs), options, [], NOW)
     found = {row["topic"]: row for row in rows if row["type"] == "compaction"}
     assert found == {topic: {"type": "compaction", **row} for topic, row in explained.items()}
     assert set(found) == {"broken", "ended", "expired", "idle", "old", "open"}
@@ -146,7 +144,7 @@ def test_what_would_remain_is_what_a_compaction_leaves(
     logs: Path, explained: Rows, tmp_path: Path, topic: str
 ) -> None:
     options = CompactOptions(includes_active=True)
-    selection = Selection((str(logs),), topics=(topic,))
+    selection = choose(logs, topics=(topic,))
     plan = plan_compaction(selection, str(tmp_path / "out"), options, now=NOW)
     [account] = compact_plainly(plan)
     row = explained[topic]
@@ -160,9 +158,7 @@ def test_a_round_that_a_cleaner_can_not_end_is_said_of_its_log_alone(tmp_path: P
     write_segments(logs / "old-0", (0, old))
     write_segments(logs / "new-0", (0, [keyed(0, b"a"), keyed(1, b"a")]))
     options = CompactOptions(includes_active=True)
-    plan = plan_compaction(
-        Selection((str(logs),)), str(tmp_path / "out"), options, now=NOW, explains=True
-    )
+    plan = plan_compaction(choose(logs), str(tmp_path / "out"), options, now=NOW, explains=True)
     found = {row["topic"]: row for row in explain_plainly(plan)}
     assert "magic 1 has no empty batches" in found["old"]["stoppedBy"]
     assert (found["new"]["remainingRecords"], found["new"]["stoppedBy"]) == (1, None)
@@ -173,7 +169,7 @@ def test_a_broken_checkpoint_says_nothing(tmp_path: Path, caplog: pytest.LogCapt
     write_segments(logs / "t-0", (0, [keyed(0, b"a"), keyed(1, b"a")]), (2, [keyed(2, b"z")]))
     (logs / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 two\n")
     plan = plan_compaction(
-        Selection((str(logs),)), str(tmp_path / "out"), CompactOptions(), now=NOW, explains=True
+        choose(logs), str(tmp_path / "out"), CompactOptions(), now=NOW, explains=True
     )
     [row] = explain_plainly(plan)
     assert (row["firstDirtyOffset"], row["remainingRecords"]) == (0, 1)

@@ -11,13 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders import Row, batch
+from choosing import choose
 from jobs.plain import run_plainly, tree
 from jobs.topics import Written, write_topic
 from log.generated import write_partition
-from ottla.catalog.selection import Moment, Selection
 from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.export.plan import ExportOptions, FileFormat, ValueAs, plan_export
 from ottla.log.read.records import Mode
+from ottla.options.offsets import Offset, Timestamp
 
 SPLITS = [700, 20_000, 1 << 26]
 
@@ -28,7 +29,7 @@ def topic(tmp_path: Path) -> list[Written]:
 
 
 def export(folder: Path, options: ExportOptions = ExportOptions(), **which: object) -> list[dict]:  # noqa: B008
-    selection = Selection((str(folder / "logs"),), **which)  # type: ignore[arg-type]
+    selection = choose(folder / "logs", **which)  # type: ignore[arg-type]
     return run_plainly(plan_export(selection, str(folder / "out"), options))
 
 
@@ -91,7 +92,7 @@ def test_row_groups_are_cut_by_size(tmp_path: Path) -> None:
 
 def test_a_second_run_exports_only_what_is_new(tmp_path: Path, topic: list[Written]) -> None:
     middle = topic[0].rows[len(topic[0].rows) // 2].offset
-    export(tmp_path, stop=Moment(offset=middle))
+    export(tmp_path, stop=Offset(middle))
     first = tree(tmp_path / "out")
     export(tmp_path)
     both = tree(tmp_path / "out")
@@ -108,11 +109,11 @@ def test_two_kinds_of_files_are_not_mixed(tmp_path: Path, topic: list[Written]) 
 
 
 def test_two_beginnings_are_not_mixed(tmp_path: Path, topic: list[Written]) -> None:
-    export(tmp_path, start=Moment(offset=200))
+    export(tmp_path, start=Offset(200))
     before = tree(tmp_path / "out")
     with pytest.raises(OptionError, match="from is 200, not None"):
         export(tmp_path)
-    export(tmp_path, start=Moment(offset=200))
+    export(tmp_path, start=Offset(200))
     assert tree(tmp_path / "out") == before
 
 
@@ -203,7 +204,7 @@ def test_the_same_source_is_gone_on_with(
 
 def test_another_spelling_of_out_is_the_same_out(tmp_path: Path, topic: list[Written]) -> None:
     export(tmp_path, ExportOptions(split_bytes=700))
-    selection = Selection((str(tmp_path / "logs"),))
+    selection = choose(tmp_path / "logs")
     run_plainly(plan_export(selection, f"{tmp_path}/out//", ExportOptions()))
     assert query(tmp_path, COLUMNS) == expected(topic)
 
@@ -307,7 +308,7 @@ def test_a_broken_batch_stops_the_export_or_is_counted(
 def test_a_range_of_times_is_exported(tmp_path: Path, topic: list[Written]) -> None:
     timed = [row.timestamp for row in topic[1].rows if row.timestamp >= 0]
     since = timed[len(timed) // 3]
-    export(tmp_path, start=Moment(timestamp=since), topics=("orders",), partitions=(1,))
+    export(tmp_path, start=Timestamp(since), topics=("orders",), partitions=(1,))
     first = next(row.offset for row in topic[1].rows if row.timestamp >= since)
     offsets = [row.offset for row in topic[1].rows if row.offset >= first]
     assert [offset for (offset,) in query(tmp_path, '"offset"')] == offsets

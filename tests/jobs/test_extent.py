@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from builders import Row, batch, message, wrapper
+from choosing import choose
 from jobs.compacting import compact_plainly
 from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.test_write import save
 from log.generated import TRANSACTIONAL, marker
 from ottla.batch.convert import Conversion, Loss
-from ottla.catalog.selection import Moment, Selection
+from ottla.catalog.chosen import ChosenLogs
 from ottla.errors import CorruptLogError, OptionError, Rule
 from ottla.format.attributes import Codec
 from ottla.jobs.compact.plan import plan_compaction
@@ -27,9 +28,10 @@ from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.rewrite.salvage import plan_salvage_job
 from ottla.log.check.recovery import plan_recovery
 from ottla.log.files.partition import read_log_directories
+from ottla.options.offsets import Offset
 from whole_log import check_partition
 
-Job = Callable[[Selection, str], list[dict[str, Any]]]
+Job = Callable[[ChosenLogs, str], list[dict[str, Any]]]
 
 TOPIC_ID = "Zk3vQ1cJS0uW0Yq2yH8n4g"
 OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -49,17 +51,17 @@ def convert(conversion: Conversion, **more: Any) -> Job:
 
 
 def restore(wanted: Any = ALL, renaming: Renaming = SAME) -> Job:
-    def plan(chosen: Selection, out: str) -> OutputJob:
+    def plan(chosen: ChosenLogs, out: str) -> OutputJob:
         return plan_restore(chosen, out, wanted, renaming, split_bytes=SPLIT)
 
     return lambda chosen, out: run_plainly(plan(chosen, out))
 
 
-def compact(chosen: Selection, out: str) -> list[dict[str, Any]]:
+def compact(chosen: ChosenLogs, out: str) -> list[dict[str, Any]]:
     return compact_plainly(plan_compaction(chosen, out, CLEANING, now=NOW))
 
 
-def salvage(chosen: Selection, out: str) -> list[dict[str, Any]]:
+def salvage(chosen: ChosenLogs, out: str) -> list[dict[str, Any]]:
     return run_plainly(plan_salvage_job(chosen, out))
 
 
@@ -158,14 +160,14 @@ def offsets(logs: Path, name: str = "orders-0") -> list[int]:
 
 def run(job: Job, folder: Path, **which: Any) -> Path:
     before = tree(folder / "logs")
-    job(Selection((str(folder / "logs"),), **which), str(folder / "out"))
+    job(choose(folder / "logs", **which), str(folder / "out"))
     assert tree(folder / "logs") == before
     return folder / "out"
 
 
-def moments(start: int | None, stop: int | None) -> dict[str, Moment]:
+def moments(start: int | None, stop: int | None) -> dict[str, Offset]:
     bounds = {"start": start, "stop": stop}
-    return {name: Moment(offset=at) for name, at in bounds.items() if at is not None}
+    return {name: Offset(at) for name, at in bounds.items() if at is not None}
 
 
 STRADDLED = {
@@ -234,14 +236,14 @@ def test_a_log_end_past_the_last_record_stays(
     out = run(job, tmp_path)
     assert see(out) == wanted
     again = convert(Conversion(magic=2, codec=Codec.LZ4))
-    again(Selection((str(out),)), str(tmp_path / "again"))
+    again(choose(out), str(tmp_path / "again"))
     assert see(tmp_path / "again") == wanted
 
 
 def test_an_open_transaction_does_not_turn_the_end_back(tmp_path: Path) -> None:
     data = batch(rows(0, 3)) + batch(rows(4, 9), attributes=TRANSACTIONAL, producer=(9, 2, 0))
     logs = write_log(tmp_path / "logs", {0: data})
-    (account,) = BOUNDED["down"](Selection((str(logs),)), str(tmp_path / "out"))
+    (account,) = BOUNDED["down"](choose(logs), str(tmp_path / "out"))
     assert see(tmp_path / "out")[:2] == (0, 10)
     assert offsets(tmp_path / "out") == [0, 1, 2, 3]
     assert account["lostOffsets"] == 6
@@ -331,7 +333,7 @@ def test_another_topic_has_no_remote_part(
     tmp_path: Path, renaming: Renaming, name: str, start: int | None, lost: int
 ) -> None:
     logs = write_log(tmp_path / "logs", LOCAL, epochs=LINEAGE, log_start=0)
-    chosen = Selection((str(logs),), **moments(start, None))
+    chosen = choose(logs, **moments(start, None))
     (account,) = restore(ALL, renaming)(chosen, str(tmp_path / "out"))
     first = max(start or 0, 100)
     assert see(tmp_path / "out", name)[:2] == (first, 150)
@@ -405,7 +407,7 @@ def test_rows_are_appended_at_the_log_end(tmp_path: Path) -> None:
     write_log(tmp_path / "logs", LOCAL, epochs=LINEAGE, log_start=0)
     for name in ("restore", "no-keys", "down"):
         out = tmp_path / name
-        BOUNDED[name](Selection((str(tmp_path / "logs"),)), str(out))
+        BOUNDED[name](choose(tmp_path / "logs"), str(out))
         row = {"key": b"k", "value": b"v", "topic": "orders", "partition": 0, "timestamp": 0}
         (account,) = save(out, [[row]])
         assert account["firstOffset"] == 150

@@ -28,7 +28,7 @@ def read_rows(tasks: list[Task], chosen: ReadOptions) -> list[tuple[str, int, Ro
     rows = []
     for task in tasks:
         for part in task:
-            for reading in obey(chosen.mode, read_for_connector(part, COLUMNS, chosen)):
+            for reading in obey(chosen.mode, read_for_connector(part, COLUMNS, chosen.access)):
                 records = reading.to_arrow(COLUMNS)
                 if records is not None:
                     rows += [(*part.name, _row(line)) for line in records.to_pylist()]
@@ -216,7 +216,7 @@ def test_what_is_left_out_is_what_the_violations_say(tmp_path: Path, split: str)
     chosen = options(broken_log(tmp_path), mode="dropmalformed", splitbytes=split)
     tasks = plan_tasks(chosen)
     assert offsets(read_rows(tasks, chosen)) == [0, 1, 2, 6, 7, 8]
-    found = [v for task in tasks for part in task for v in read_violations(part, chosen)]
+    found = [v for task in tasks for part in task for v in read_violations(part, chosen.access)]
     assert [(violation.offset, violation.last_offset) for violation in found] == [(3, 5)]
 
 
@@ -231,7 +231,10 @@ def test_violations_are_those_of_the_range(
         endingoffsets=at(bounds[1]),
     )
     found = [
-        v for task in plan_tasks(chosen) for part in task for v in read_violations(part, chosen)
+        v
+        for task in plan_tasks(chosen)
+        for part in task
+        for v in read_violations(part, chosen.access)
     ]
     assert len(found) == count
 
@@ -246,14 +249,14 @@ def test_a_timestamp_that_microseconds_can_not_hold_is_a_violation(tmp_path: Pat
     chosen = options(tmp_path, mode="dropmalformed")
     tasks = plan_tasks(chosen)
     assert offsets(read_rows(tasks, chosen)) == [0, 2]
-    (found,) = read_violations(tasks[0][0], chosen)
+    (found,) = read_violations(tasks[0][0], chosen.access)
     assert (found.rule, found.offset, found.position) == (Rule.TIMESTAMP_RANGE, 1, 0)
 
 
 def test_headers_are_one_row_per_batch(tmp_path: Path) -> None:
     chosen = options(broken_log(tmp_path), view="batches")
     ((part,),) = plan_tasks(chosen)
-    (table,) = read_headers(part, chosen)
+    (table,) = read_headers(part, chosen.access, chosen.mode)
     assert table.column("crcValid").to_pylist() == [True, False, True]
     assert table.column("baseOffset").to_pylist() == [0, 3, 6]
 

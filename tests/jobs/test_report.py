@@ -8,9 +8,9 @@ import pytest
 
 from builders import Row as Record
 from builders import batch
+from choosing import choose
 from jobs.plain_report import PlainRunner
 from jobs.topics import write_partition
-from ottla.catalog.selection import Selection
 from ottla.cli.report_commands import add_commands
 from ottla.errors import OptionError
 from ottla.format.attributes import Codec
@@ -24,7 +24,7 @@ REBATCHED = [Setting(None, None, None, BATCH_SIZES[0])]
 
 
 def report(root: Path, **options: Any) -> list[dict[str, Any]]:
-    chosen, selection = ReportOptions(**options), Selection((str(root),))
+    chosen, selection = ReportOptions(**options), choose(root)
     rows = build_report(PlainRunner(), selection, chosen, REBATCHED, NOW)
     return add_commands(rows, selection, chosen, NOW)
 
@@ -117,7 +117,7 @@ def test_commands_choose_what_the_report_was_asked_for(tmp_path: Path) -> None:
     for name in ("a-0", "a-1", "b c-1"):
         write_log(tmp_path / name, batch([Record(0, START, b"k", b"v")]))
     root = str(tmp_path)
-    chosen = Selection((root,), topics=("a", "b c"), partitions=(1,))
+    chosen = choose(root, topics=("a", "b c"), partitions=(1,))
     options = ReportOptions(
         price=0.5, sample_bytes=1 << 20, split_bytes=1 << 21, seed=4, compaction=False
     )
@@ -243,7 +243,7 @@ def test_the_overhead_of_formats_is_what_their_layouts_say(tmp_path: Path) -> No
     data = batch(records)
     write_log(tmp_path / "seeds-0", data)
     settings = [Setting(magic, Codec.NONE, None, max(BATCH_SIZES)) for magic in (0, 1, 2)]
-    chosen = Selection((str(tmp_path),))
+    chosen = choose(tmp_path)
     rows = build_report(PlainRunner(), chosen, ReportOptions(), settings, NOW)
     found = {row["magic"]: (row["bytes"], row["perRecord"]) for row in of(rows, "overhead")}
     assert found == {0: (126_000, 26.0), 1: (134_000, 34.0), 2: (len(data), 10.93)}

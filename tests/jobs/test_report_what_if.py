@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from choosing import choose
 from jobs.plain import run_plainly
 from jobs.plain_report import PlainRunner
 from jobs.topics import write_topic
@@ -14,7 +15,6 @@ from ottla.batch.convert import Conversion, Loss
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.rows import NewRecord, pack_rows
-from ottla.catalog.selection import Selection
 from ottla.catalog.slices import Slice
 from ottla.format.attributes import Codec
 from ottla.jobs.report.rows import ReportOptions
@@ -37,7 +37,7 @@ SETTINGS = [
 def predicted(root: Path, **options: Any) -> dict[tuple[str, Setting], dict[str, Any]]:
     rows = build_report(
         PlainRunner(),
-        Selection((str(root),)),
+        choose(root),
         ReportOptions(compaction=False, **options),
         SETTINGS,
         NOW,
@@ -56,7 +56,7 @@ def converted(root: Path, out: Path, setting: Setting) -> dict[str, int]:
     conversion = Conversion(
         setting.magic, setting.codec, setting.level, frozenset(Loss), setting.batch_bytes
     )
-    plan = plan_convert(Selection((str(root),)), str(out), conversion, {}, rebatches=True)
+    plan = plan_convert(choose(root), str(out), conversion, {}, rebatches=True)
     sizes: dict[str, int] = {}
     for row in run_plainly(plan):
         sizes[row["topic"]] = sizes.get(row["topic"], 0) + row["writtenBytes"]

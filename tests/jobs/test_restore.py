@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from choosing import choose
 from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.test_convert import assert_sound
 from jobs.topics import Written, write_topic
-from ottla.catalog.selection import Moment, Selection
 from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
+from ottla.options.offsets import Offset, Timestamp
 
 NO_RENAMING = Renaming({}, {})
 EVERYTHING = compile_filter((), None, ())
@@ -24,7 +25,7 @@ def topic(tmp_path: Path) -> list[Written]:
 def restore(folder: Path, wanted=EVERYTHING, renaming=NO_RENAMING, split=1 << 30, **which) -> Path:
     out = folder / "out"
     plan = plan_restore(
-        Selection((str(folder / "logs"),), **which), str(out), wanted, renaming, split_bytes=split
+        choose(folder / "logs", **which), str(out), wanted, renaming, split_bytes=split
     )
     run_plainly(plan)
     return out
@@ -57,7 +58,7 @@ def test_a_copy_of_everything_has_the_same_logs(tmp_path: Path, topic: list[Writ
 @pytest.mark.parametrize("split", [700, 20_000, 1 << 30])
 def test_offsets_bound_what_is_kept(tmp_path: Path, topic: list[Written], split: int) -> None:
     start, stop = 137, topic[0].rows[-30].offset
-    out = restore(tmp_path, split=split, start=Moment(offset=start), stop=Moment(offset=stop))
+    out = restore(tmp_path, split=split, start=Offset(start), stop=Offset(stop))
     assert_holds(out, topic, lambda row: start <= row.offset < stop)
     for folder in out.iterdir():
         names = sorted(path.name for path in folder.glob("*.log"))
@@ -70,7 +71,7 @@ def test_a_time_is_the_first_record_that_is_not_older(tmp_path: Path) -> None:
     topic = write_topic(tmp_path / "logs", "orders", partitions=3)
     timed = [row.timestamp for row in topic[1].rows if row.timestamp >= 0]
     time = timed[len(timed) // 2]
-    out = restore(tmp_path, stop=Moment(timestamp=time))
+    out = restore(tmp_path, stop=Timestamp(time))
     for written in topic:
         later = [row.offset for row in written.rows if row.timestamp >= time]
         stop = later[0] if later else written.end

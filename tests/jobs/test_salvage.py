@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from builders import Row, batch, message, reseal
+from choosing import choose
 from jobs.plain import records_of, run_plainly, tree
 from jobs.test_verify import damage
 from jobs.topics import write_topic
-from ottla.catalog.selection import Selection
 from ottla.errors import PublishError
 from ottla.jobs.rewrite.salvage import plan_salvage_job
 from ottla.kernels.search.salvage import Intact
@@ -49,7 +49,7 @@ def test_parts_give_what_the_whole_gives(tmp_path: Path) -> None:
     logs = damaged_topic(tmp_path)
     before = tree(logs)
     salvage_whole(logs, tmp_path / "whole")
-    run_plainly(plan_salvage_job(Selection((str(logs),)), str(tmp_path / "parts")))
+    run_plainly(plan_salvage_job(choose(logs), str(tmp_path / "parts")))
     assert tree(tmp_path / "parts") == tree(tmp_path / "whole")
     assert tree(logs) == before
 
@@ -58,7 +58,7 @@ def test_the_size_of_pieces_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert damaged_topic(tmp_path) == unreadable_log(tmp_path)
-    selection = Selection((str(tmp_path / "logs"),))
+    selection = choose(tmp_path / "logs")
     whole = run_plainly(plan_salvage_job(selection, str(tmp_path / "whole")))
     monkeypatch.setattr("ottla.log.salvage.found._PIECE_ROWS", 1)
     monkeypatch.setattr("ottla.log.salvage.found._BLOCK_BYTES", 500)
@@ -72,7 +72,7 @@ def test_the_size_of_pieces_changes_nothing(
 
 def test_the_account_covers_every_byte_and_the_output_is_sound(tmp_path: Path) -> None:
     logs = damaged_topic(tmp_path)
-    rows = run_plainly(plan_salvage_job(Selection((str(logs),)), str(tmp_path / "out")))
+    rows = run_plainly(plan_salvage_job(choose(logs), str(tmp_path / "out")))
     assert [row["partition"] for row in rows] == [0, 1, 2]
     for row in rows:
         size = sum(path.stat().st_size for path in logs.glob(f"orders-{row['partition']}/*.log"))
@@ -202,7 +202,7 @@ def unreadable_log(folder: Path) -> Path:
 
 def rescue_planted(folder: Path, plant: Plant) -> None:
     """Search a log, put something else where its findings were staged, and go on."""
-    plan = plan_salvage_job(Selection((str(unreadable_log(folder)),)), str(folder / "out"))
+    plan = plan_salvage_job(choose(str(unreadable_log(folder))), str(folder / "out"))
     with run_job(plan.out, "j") as job:
         finished = {key: plan.stage(job, part) for key, part in plan.parts.items()}
         (searched,) = finished.values()
@@ -255,7 +255,7 @@ def test_what_was_found_is_not_unpickled(
 
 def test_what_was_found_is_named_inside_of_the_staging(tmp_path: Path) -> None:
     logs, out = damaged_topic(tmp_path), str(tmp_path / "out")
-    plan = plan_salvage_job(Selection((str(logs),)), out)
+    plan = plan_salvage_job(choose(logs), out)
     with run_job(out, "j") as job:
         finished = {key: plan.stage(job, part) for key, part in plan.parts.items()}
         for part in finished.values():
@@ -269,7 +269,7 @@ def test_a_segment_that_changes_after_its_search_is_an_error_and_nothing_is_publ
     tmp_path: Path,
 ) -> None:
     logs = damaged_topic(tmp_path)
-    plan = plan_salvage_job(Selection((str(logs),)), str(tmp_path / "out"))
+    plan = plan_salvage_job(choose(logs), str(tmp_path / "out"))
     with run_job(plan.out, "j") as job:
         searched = {key: plan.stage(job, part) for key, part in plan.parts.items()}
         log = sorted(logs.rglob("*.log"))[1]  # a sound one

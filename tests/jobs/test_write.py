@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from builders import Row, batch
+from choosing import choose
 from jobs.plain import lines_of, records_of, run_plainly, tree
 from jobs.test_salvage import damaged_topic
-from ottla.catalog.selection import Selection
 from ottla.errors import OptionError, PublishError
 from ottla.jobs.rewrite.salvage import plan_salvage_job
 from ottla.jobs.write import commit as write_commit
@@ -366,7 +366,7 @@ def test_a_save_with_an_id_is_done_again_when_out_was_taken_away(tmp_path: Path)
 def test_a_save_leaves_the_quarantine_of_a_salvage_alone(tmp_path: Path) -> None:
     """What salvage left out may be all that is left of it when the damaged logs are gone."""
     out, logs = tmp_path / "out", damaged_topic(tmp_path)
-    run_plainly(plan_salvage_job(Selection((str(logs),)), str(out)))
+    run_plainly(plan_salvage_job(choose(logs), str(out)))
     (quarantine,) = Path(f"{out}.ottla").glob("*/quarantine")
     before = tree(quarantine.parent)
     assert [name for name in before if name.startswith("quarantine/")]

@@ -20,8 +20,8 @@ from test_transaction_rules import patiently
 
 import naive
 from builders import Row, batch
+from choosing import choose
 from jobs.compacting import compact_plainly
-from ottla.catalog.selection import Selection
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.rules.cleaner.cleanable import CleanerConfig
@@ -151,7 +151,7 @@ def compact(logs: Path, topic: str, segments: dict[int, bytes], dirty: int, now:
     (logs / "cleaner-offset-checkpoint").write_text(f"0\n1\n{topic} 0 {dirty}\n")
     out = logs.with_name(f"{logs.name}-out")
     options = CompactOptions(config=CleanerConfig(0.0, delete_retention_ms=RETENTION))
-    compact_plainly(plan_compaction(Selection((str(logs),)), str(out), options, now=now))
+    compact_plainly(plan_compaction(choose(logs), str(out), options, now=now))
     return cleaned_part(out / folder.name, max(segments))
 
 

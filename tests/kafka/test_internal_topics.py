@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from ottla.catalog.catalog import list_catalog
 from ottla.internal import decode_control_record, decode_record
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import find_internal_topic, read_current, read_partition
@@ -152,7 +153,9 @@ def _delete_and_change(broker: Broker) -> None:
 
 def _view(cluster: Cluster, name: str) -> list[dict[str, Any]]:
     view = VIEWS[name]
-    contents = read_current(find_internal_topic([str(cluster.logs)], view.topic), view)
+    contents = read_current(
+        find_internal_topic(list_catalog([str(cluster.logs)]), view.topic), view
+    )
     rows: list[dict[str, Any]] = contents.rows.to_pylist()
     assert not contents.broken
     assert not [row for row in rows if row["error"]]

@@ -20,8 +20,9 @@ from consumers import consume_rdkafka
 from tally import compared
 from test_mount_jobs import mount
 
+from choosing import choose
 from jobs.test_extent import BOUNDED, ENDS, JOBS, STRADDLED, write_log
-from ottla.catalog.selection import Moment, Selection
+from ottla.options.offsets import Offset
 
 PATIENCE = 240
 TIERED = {
@@ -99,17 +100,17 @@ def run_jobs(broker: Broker, folder: Path) -> Path:
     out = folder / "out"
     source = shutil.copytree(broker.log_dir, folder / "source")
     for name in REMOTE_JOBS:
-        JOBS[name](Selection((str(source),), topics=(f"tiered-{name}",)), str(out))
+        JOBS[name](choose(source, topics=(f"tiered-{name}",)), str(out))
     for stop in STOPS:
         cut_epochs(
             shutil.copytree(source / f"tiered-{stop}-0", folder / "cut" / f"tiered-{stop}-0")
         )
     for topic, (data, log_start, name, _) in LOCAL.items():
         logs = write_log(folder / topic, {0: data}, log_start=log_start, topic=topic)
-        JOBS[name](Selection((str(logs),)), str(out))
+        JOBS[name](choose(logs), str(out))
     logs = write_log(folder / "bounded", {0: STRADDLED["compressed"]}, topic="bounded")
-    start, stop = (Moment(offset=at) for at in BOUNDS)
-    BOUNDED["convert"](Selection((str(logs),), start=start, stop=stop), str(out))
+    start, stop = (Offset(at) for at in BOUNDS)
+    BOUNDED["convert"](choose(logs, start=start, stop=stop), str(out))
     return out
 
 

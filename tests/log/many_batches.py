@@ -46,12 +46,12 @@ def peak() -> int:
 
 
 def main(logs: str, out: str) -> None:
+    from choosing import choose
     from jobs.plain import run_plainly
-    from ottla.catalog.selection import Selection
     from ottla.jobs.rewrite.salvage import plan_salvage_job
 
     began = time.perf_counter()
-    (row,) = run_plainly(plan_salvage_job(Selection((logs,)), out))
+    (row,) = run_plainly(plan_salvage_job(choose(logs), out))
     found = {
         "batches": row["readBatches"],
         "kept": row["writtenBatches"],

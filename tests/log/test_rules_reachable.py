@@ -318,7 +318,7 @@ def test_reading_names(tmp_path: Path, rule: Rule, data: bytes) -> None:
     (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(data)
     options = parse_read_options({"path": str(tmp_path), "mode": "dropmalformed"})
     ((part,),) = plan_tasks(options)
-    assert [violation.rule for violation in read_violations(part, options)] == [rule]
+    assert [violation.rule for violation in read_violations(part, options.access)] == [rule]
 
 
 def test_every_rule_has_bytes_that_break_it() -> None:

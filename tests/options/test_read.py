@@ -5,10 +5,10 @@ import pytest
 from ottla.errors import OptionError
 from ottla.format.names import TopicPartition
 from ottla.log.read.records import Mode
+from ottla.options.choice import Choice
 from ottla.options.offsets import (
     Edge,
     Offsets,
-    Subscription,
     Timestamp,
     Timestamps,
     offsets_by_topic,
@@ -37,17 +37,13 @@ def dotted(name: str, text: str) -> ReadOptions:
 
 
 VALUES = [
-    pytest.param(
-        "subscribe", " a, ,b ", "subscription", Subscription(topics=frozenset("ab")), id="topics"
-    ),
-    pytest.param(
-        "SUBSCRIBEPATTERN", " a.* ", "subscription", Subscription(pattern="a.*"), id="any-case"
-    ),
+    pytest.param("subscribe", " a, ,b ", "choice", Choice(topics=("a", "b")), id="topics"),
+    pytest.param("SUBSCRIBEPATTERN", " a.* ", "choice", Choice(pattern="a.*"), id="any-case"),
     pytest.param(
         "assign",
         '{"t":[0,1]}',
-        "subscription",
-        Subscription(assigned=frozenset({T0, T1})),
+        "choice",
+        Choice(assigned=frozenset({T0, T1})),
         id="assign",
     ),
     pytest.param("startingOffsets", " Earliest", "starting", Edge.EARLIEST, id="earliest"),
@@ -220,7 +216,7 @@ def test_the_least_per_trigger_may_not_exceed_the_most() -> None:
 
 
 def test_a_pattern_matches_anywhere_in_a_topic() -> None:
-    assert parsed(subscribepattern="order").subscription.selects(TopicPartition("all-orders", 0))
+    assert parsed(subscribepattern="order").choice.chooses(TopicPartition("all-orders", 0))
 
 
 def test_offset_json_is_the_same_text_whatever_the_order() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from choosing import choose
 from jobs.compacting import compact_plainly, explain_plainly
 from jobs.plain import tree
 from jobs.test_compact import CLEANING, NOW, RETENTION, SPLITS, keyed, offsets_in, write_segments
 from jobs.test_explain import write_logs
 from jobs.topics import write_topic
-from ottla.catalog.selection import Selection
 from ottla.errors import CorruptLogError
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
@@ -41,7 +41,7 @@ def without_seconds(rows: list[dict]) -> list[dict]:
 def check_compact(spark: SparkSession, logs: Path, folder: Path, split: int) -> None:
     """The same files and account as in one process, once and again."""
     options = replace(CLEANING, split_bytes=split, segment_bytes=9000)
-    plan = plan_compaction(Selection((str(logs),)), str(folder / "ours"), options, now=NOW)
+    plan = plan_compaction(choose(logs), str(folder / "ours"), options, now=NOW)
     rows = compact(spark, plan)
     plain = replace(plan, out=str(folder / "plain"))
     assert without_seconds(rows) == without_seconds(compact_plainly(plain))
@@ -62,7 +62,7 @@ def test_compaction_is_the_same_on_spark(
 def test_colliding_hashes_change_nothing(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     for bits in (2, 64):
         options = replace(CLEANING, hash_bits=bits, split_bytes=3000)
-        plan = plan_compaction(Selection((str(logs),)), str(tmp_path / str(bits)), options, now=NOW)
+        plan = plan_compaction(choose(logs), str(tmp_path / str(bits)), options, now=NOW)
         compact(spark, plan)
     assert tree(tmp_path / "2") == tree(tmp_path / "64") != {}
 
@@ -75,9 +75,7 @@ def test_a_broken_batch_is_raised_by_its_name(spark: SparkSession, tmp_path: Pat
     data = bytearray(log.read_bytes())
     data[-1] ^= 1
     log.write_bytes(data)
-    plan = plan_compaction(
-        Selection((str(tmp_path / "logs"),)), str(tmp_path / "out"), CLEANING, now=NOW
-    )
+    plan = plan_compaction(choose(tmp_path / "logs"), str(tmp_path / "out"), CLEANING, now=NOW)
     with pytest.raises(CorruptLogError) as raised:
         compact(spark, plan)
     assert (raised.value.violation.offset, raised.value.violation.file) == (1, str(log))
@@ -96,7 +94,7 @@ def test_an_explanation_tells_what_remains_and_what_stands_in_the_way(
     )
     (logs / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 9\n")
     options = CompactOptions(config=CleanerConfig(delete_retention_ms=RETENTION))
-    plan = plan_compaction(Selection((str(logs),)), str(out), options, now=NOW, explains=True)
+    plan = plan_compaction(choose(logs), str(out), options, now=NOW, explains=True)
     (row,) = explain_compaction(spark, plan)
     assert not out.exists()
     assert open_journals(str(out)) == []
@@ -125,7 +123,7 @@ def test_the_report_and_the_explanation_of_odd_logs_are_the_same_as_in_one_proce
     logs, page = tmp_path / "logs", tmp_path / "report.html"
     write_logs(logs)
     options = CompactOptions(config=CleanerConfig(), includes_active=True)
-    selection = Selection((str(logs),))
+    selection = choose(logs)
     plan = plan_compaction(selection, str(tmp_path / "out"), options, now=NOW, explains=True)
     rows = explain_compaction(spark, plan)
     assert rows == explain_plainly(plan)
@@ -140,7 +138,7 @@ def test_the_report_and_the_explanation_of_odd_logs_are_the_same_as_in_one_proce
 def test_an_explanation_leaves_other_jobs_alone(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     write_segments(logs / "t-0", (0, [keyed(0, b"a"), keyed(1, b"a")]), (2, [keyed(2, b"z")]))
-    plan = plan_compaction(Selection((str(logs),)), str(out), CLEANING, now=NOW, explains=True)
+    plan = plan_compaction(choose(logs), str(out), CLEANING, now=NOW, explains=True)
     explain_compaction(spark, plan)
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
     killed = Job(str(out), replace(plan, explains=False).name)
@@ -156,9 +154,7 @@ def test_a_log_that_no_broker_would_choose_says_so(spark: SparkSession, tmp_path
     )
     (logs / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 2\n")
     options = CompactOptions(config=CleanerConfig())
-    plan = plan_compaction(
-        Selection((str(logs),)), str(tmp_path / "out"), options, now=NOW, explains=True
-    )
+    plan = plan_compaction(choose(logs), str(tmp_path / "out"), options, now=NOW, explains=True)
     (row,) = explain_compaction(spark, plan)
     assert (row["wouldClean"], row["dirtyRatio"], row["remainingRecords"]) == (False, 0.333, 1)
     assert row["obstacles"][0]["cause"] == "min.cleanable.dirty.ratio"

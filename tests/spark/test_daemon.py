@@ -24,7 +24,7 @@ assert threading.active_count() == 1, 'a thread would not survive the fork'
 before = compiled()
 for task in tasks:
     for part in task:
-        for reading in read_slice(part, ["key", "value", "offset", "headers"], options):
+        for reading in read_slice(part, ["key", "value", "offset", "headers"], options.access):
             pass
 print(sorted(compiled() - before))
 """

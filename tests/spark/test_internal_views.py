@@ -11,6 +11,7 @@ from pyspark.sql.functions import unix_millis
 from builders import Row, batch
 from golden import GOLDEN, kafka_dump
 from internal.streams import commit_key, commit_value
+from ottla.catalog.catalog import list_catalog
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import find_internal_topic, read_current
 
@@ -64,7 +65,9 @@ def test_a_view_of_a_brokers_files_is_what_their_records_add_up_to(
     spark: SparkSession, name: str
 ) -> None:
     view = VIEWS[name]
-    expected = read_current(find_internal_topic([str(BROKER)], view.topic), view).rows.to_pylist()
+    expected = read_current(
+        find_internal_topic(list_catalog([str(BROKER)]), view.topic), view
+    ).rows.to_pylist()
     assert expected
     assert lines(load(spark, BROKER, view=name)) == expected
 

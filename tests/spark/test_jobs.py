@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from choosing import choose
 from jobs.plain import run_plainly, tree
 from jobs.test_salvage import damaged_topic
 from jobs.topics import write_topic
 from ottla.batch.convert import Conversion
-from ottla.catalog.selection import Moment, Selection
 from ottla.errors import CorruptLogError, DataLossError
 from ottla.format.attributes import Codec
 from ottla.jobs.export.plan import ExportOptions, plan_export
@@ -21,6 +21,7 @@ from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.rewrite.salvage import plan_salvage_job
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.partition import find_partitions
+from ottla.options.offsets import Offset
 from ottla.publish.journal import open_journals
 from ottla.spark.run import run_output_job
 from ottla.spark.verify import verify
@@ -44,8 +45,8 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def plans(logs: Path, out: Path, split: int) -> dict[str, OutputJob]:
-    selection = Selection((str(logs),))
-    bounded = Selection((str(logs),), start=Moment(offset=40), stop=Moment(offset=900))
+    selection = choose(logs)
+    bounded = choose(logs, start=Offset(40), stop=Offset(900))
     return {
         "export": plan_export(selection, f"{out}/export", ExportOptions(split_bytes=split)),
         "convert": plan_convert(
@@ -86,7 +87,7 @@ def check_output_jobs(spark: SparkSession, logs: Path, folder: Path, split: int)
 
 
 def check_salvage(spark: SparkSession, damaged: Path, folder: Path) -> None:
-    selection = Selection((str(damaged),))
+    selection = choose(damaged)
     ours, plain = (plan_salvage_job(selection, f"{folder}/{name}") for name in ("spark", "plain"))
     assert_same(spark, ours, plain)
 
@@ -140,7 +141,7 @@ def test_a_second_look_sees_what_changed_since_the_first(
 def test_a_broken_batch_is_the_error_of_the_job(
     spark: SparkSession, damaged: Path, tmp_path: Path
 ) -> None:
-    plan = plan_export(Selection((str(damaged),)), str(tmp_path / "out"), ExportOptions())
+    plan = plan_export(choose(damaged), str(tmp_path / "out"), ExportOptions())
     with pytest.raises(CorruptLogError):
         run_output_job(spark, plan)
     assert not (tmp_path / "out").exists()

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from choosing import choose
 from jobs.plain import run_plainly, tree
 from jobs.topics import Written, write_topic
 from log.s3 import BUCKET, Server, s3_server
-from ottla.catalog.selection import Selection
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
@@ -60,7 +60,7 @@ def objects(server: Server, prefix: str) -> dict[str, bytes]:
 
 
 def plan(name: str, logs: str, out: str, storage: StorageOptions) -> OutputJob:
-    selection = Selection((logs,), storage=storage)
+    selection = choose(logs, storage=storage)
     if name == "export":
         return plan_export(selection, out, ExportOptions(split_bytes=SPLIT))
     everything = compile_filter((), None, ())

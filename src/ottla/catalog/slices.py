@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from ottla.catalog.logs import Log, find_latest, find_logs, require_topics, resolve_bounds
-from ottla.catalog.positions import find_batch_starts, find_start, find_stop
+from ottla.catalog.catalog import list_catalog
+from ottla.catalog.limits import resolve_bounds
+from ottla.catalog.logs import Log, find_logs, require_topics
+from ottla.catalog.positions import find_batch_starts, find_log_end, find_start, find_stop
 from ottla.catalog.ranges import OffsetRange, split_ranges
 from ottla.catalog.stable import Stable
 from ottla.format.names import Kind, TopicPartition
@@ -50,42 +52,63 @@ class Slice:
 
 Task = tuple[Slice, ...]
 
+
+class Cutting(NamedTuple):
+    """How large tasks are: in bytes, or as the connector has it if one of the others is given."""
+
+    split_bytes: int
+    min_partitions: int | None = None
+    max_records: int | None = None
+
+
+def cutting_of(options: ReadOptions) -> Cutting:
+    """How a query wants its tasks."""
+    most = options.max_records_per_partition
+    return Cutting(options.split_bytes, options.min_partitions, most)
+
+
 # What opening a file costs, in bytes that could be read instead (spark.sql.files.openCostInBytes).
 _OPEN_COST: Final = 4 << 20
 
 
 def plan_tasks(options: ReadOptions) -> list[Task]:
     """What a batch query reads, cut into tasks."""
-    logs = find_logs(options)
-    require_topics(logs, options)
+    catalog = list_catalog(options.paths, options.storage)
+    require_topics(catalog, options.choice)
+    logs = find_logs(catalog, options.choice, options.up_to)
     bounds, stables = resolve_bounds(logs, options)
-    return cut_tasks(logs, bounds, stables, options)
+    return cut_tasks(logs, bounds, stables, cutting_of(options), options.storage)
 
 
 def cut_tasks(
     logs: Sequence[Log],
     bounds: Sequence[Bounds],
     stables: Sequence[Stable | None],
-    options: ReadOptions,
+    cutting: Cutting,
+    storage: StorageOptions,
 ) -> list[Task]:
     """Logs within their bounds as tasks: by bytes, or by offsets when their number is asked for."""
-    if options.min_partitions is not None or options.max_records_per_partition is not None:
-        return _cut_by_offsets(logs, bounds, stables, options)
+    if cutting.min_partitions is not None or cutting.max_records is not None:
+        return _cut_by_offsets(logs, bounds, stables, cutting, storage)
     slices = [
         part
         for log, its_bounds, stable in zip(logs, bounds, stables, strict=True)
-        for part in _cut_by_bytes(log, its_bounds, stable, options)
+        for part in cut_log(log, its_bounds, cutting.split_bytes, storage, stable)
     ]
-    return _pack(slices, options.split_bytes)
+    return _pack(slices, cutting.split_bytes)
 
 
-def _cut_by_bytes(
-    log: Log, bounds: Bounds, stable: Stable | None, options: ReadOptions
+def cut_log(
+    log: Log,
+    bounds: Bounds,
+    split_bytes: int,
+    storage: StorageOptions,
+    stable: Stable | None = None,
 ) -> Iterator[Slice]:
-    """Slices of at most about `splitBytes`."""
-    every = options.split_bytes
-    for segment, whole in find_slices(log, bounds, stable, options.storage):
-        cuts = find_batch_starts(segment, every, options.storage) if whole.size > every else []
+    """The slices of a log within bounds, each of at most about `split_bytes`."""
+    for segment, whole in find_slices(log, bounds, stable, storage):
+        is_large = whole.size > split_bytes
+        cuts = find_batch_starts(segment, split_bytes, storage) if is_large else []
         yield from _cut(whole, cuts)
 
 
@@ -156,7 +179,8 @@ def _cut_by_offsets(
     logs: Sequence[Log],
     bounds: Sequence[Bounds],
     stables: Sequence[Stable | None],
-    options: ReadOptions,
+    cutting: Cutting,
+    storage: StorageOptions,
 ) -> list[Task]:
     """Tasks by the connector's rule on offset ranges, each moved to the next batch boundary.
 
@@ -164,24 +188,22 @@ def _cut_by_offsets(
     """
     keys = [TopicPartition(log.partition.path, 0) for log in logs]  # every directory has one
     ranges = [
-        _range(key, log, its_bounds, options)
+        _range(key, log, its_bounds, storage)
         for key, log, its_bounds in zip(keys, logs, bounds, strict=True)
     ]
     pieces = split_ranges(
-        ranges,
-        min_partitions=options.min_partitions,
-        max_records=options.max_records_per_partition,
+        ranges, min_partitions=cutting.min_partitions, max_records=cutting.max_records
     )
     tasks: list[Task] = []
     for key, log, its_bounds, stable in zip(keys, logs, bounds, stables, strict=True):
         edges = [piece.start for piece in pieces if piece.name == key][1:]
-        tasks += _cut_at(log, its_bounds, stable, edges, options.storage)
+        tasks += _cut_at(log, its_bounds, stable, edges, storage)
     return tasks
 
 
-def _range(key: TopicPartition, log: Log, bounds: Bounds, options: ReadOptions) -> OffsetRange:
+def _range(key: TopicPartition, log: Log, bounds: Bounds, storage: StorageOptions) -> OffsetRange:
     start = log.earliest if bounds.start is None else bounds.start
-    stop = find_latest(log, options) if bounds.stop is None else bounds.stop
+    stop = find_log_end(log.partition, storage) if bounds.stop is None else bounds.stop
     return OffsetRange(key, start, stop)
 
 

@@ -4,11 +4,12 @@ import argparse
 import time
 from typing import Any, Final
 
+from ottla.catalog.catalog import list_catalog
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.dump.dry_run import last_leader_epoch, try_append
 from ottla.errors import OptionError, Row
 from ottla.format.attributes import Codec, TimestampType
-from ottla.log.files.partition import Partition, find_partitions
+from ottla.log.files.partition import Partition
 from ottla.rules.append.checks import ZSTD_PRODUCE_VERSION, AppendPolicy
 from ottla.rules.append.each import Appends
 from ottla.rules.producers.producer import Origin
@@ -102,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _partition(path: str) -> Partition:
-    found = find_partitions([path])
+    found = list_catalog([path]).partitions
     if len(found) != 1:
         raise OptionError(f"--to {path}: {len(found)} partitions there, expected one directory")
     return found[0]

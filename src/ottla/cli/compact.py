@@ -4,13 +4,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ottla.catalog.selection import parse_moment
 from ottla.cli.job import (
     add_out,
     add_run,
     add_selection,
+    chosen_logs,
     print_account,
-    selection_of,
     session,
     size,
 )
@@ -18,6 +17,7 @@ from ottla.cli.output import Format, add_format, flush, json_line, print_table, 
 from ottla.errors import OptionError, Row
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
+from ottla.options.offsets import Timestamp, parse_when
 from ottla.rules.cleaner.cleanable import CleanerConfig
 from ottla.rules.producers.producer import DEFAULT_EXPIRATION_MS
 
@@ -102,7 +102,7 @@ def _duration(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Compact or explain; a broken batch stops the one, and is what the other says of its log."""
     plan = plan_compaction(
-        selection_of(arguments),
+        chosen_logs(arguments),
         arguments.out,
         _options(arguments),
         now=_now(arguments.now),
@@ -144,10 +144,10 @@ def _options(arguments: argparse.Namespace) -> CompactOptions:
 def _now(text: str | None) -> int | None:
     if text is None:
         return None
-    moment = parse_moment(text)
-    if moment.timestamp is None:
+    when = parse_when(text)
+    if not isinstance(when, Timestamp):
         raise OptionError(f"--now {text}: @ and a time, such as @2025-10-09T08:53:20Z")
-    return moment.timestamp
+    return when.timestamp
 
 
 def print_explanation(rows: Sequence[Row], style: Format) -> None:

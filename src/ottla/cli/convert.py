@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.batch.convert import DEFAULT_BATCH_BYTES, Conversion, Loss
-from ottla.catalog.selection import parse_pairs
-from ottla.cli.job import add_rewrite, run_plan, selection_of, size
+from ottla.cli.flags import parse_pairs
+from ottla.cli.job import add_rewrite, chosen_logs, run_plan, size
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.rewrite.convert import plan_convert
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         batch_bytes=arguments.batch_bytes or DEFAULT_BATCH_BYTES,
     )
     plan = plan_convert(
-        selection_of(arguments),
+        chosen_logs(arguments),
         arguments.out,
         conversion,
         parse_settings(arguments.set),

@@ -112,11 +112,12 @@ def _positive(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Dump the files one after another."""
-    from ottla.cli.job import selection_of
+    from ottla.cli.job import choice_of, limits_of
     from ottla.dump.files import dump_files
     from ottla.dump.sources import find_sources
 
-    found_error = dump_files(find_sources(selection_of(arguments)), _request(arguments), write)
+    sources = find_sources(arguments.paths, choice_of(arguments), limits_of(arguments))
+    found_error = dump_files(sources, _request(arguments), write)
     flush()
     return int(found_error)
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.job import add_out, add_range, add_run, add_selection, run_plan, selection_of
+from ottla.cli.job import add_out, add_range, add_run, add_selection, chosen_logs, run_plan
 from ottla.cli.output import default_format
 from ottla.jobs.export.plan import ExportOptions, FileFormat, ValueAs, plan_export
 from ottla.log.read.records import Mode
@@ -64,6 +64,6 @@ def run(arguments: argparse.Namespace) -> int:
         split_bytes=arguments.split_bytes,
         level=arguments.level,
     )
-    plan = plan_export(selection_of(arguments), arguments.out, options)
+    plan = plan_export(chosen_logs(arguments), arguments.out, options)
     rows = run_plan(plan, arguments, default_format())
     return int(any(row["violations"] for row in rows))

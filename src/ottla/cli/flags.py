@@ -1,9 +1,10 @@
 """Flags that mean the same everywhere; nothing heavy is imported, lest `--help` wait for it."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Final
 
-from ottla.errors import Term
+from ottla.errors import OptionError, Term
 
 # What errors are about, as it is called here.
 FLAGS: Final = {
@@ -32,3 +33,17 @@ def add_range(parser: argparse.ArgumentParser) -> None:
     form = "an offset, or @ and a time: @2025-10-09T08:53:20Z or @ and milliseconds since 1970"
     parser.add_argument("--from", dest="start", metavar="WHEN", help=f"{form}; inclusive")
     parser.add_argument("--to", dest="stop", metavar="WHEN", help="as --from; exclusive")
+
+
+def parse_pairs(texts: Sequence[str], form: str) -> dict[str, str]:
+    """
+    >>> parse_pairs(["orders=orders-copy"], "TOPIC=NEW")
+    {'orders': 'orders-copy'}
+    """
+    pairs = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name or not value:
+            raise OptionError(f"{text!r} is not {form}")
+        pairs[name] = value
+    return pairs

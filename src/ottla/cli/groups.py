@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
+from ottla.catalog.catalog import Catalog, list_catalog
 from ottla.catalog.missing import no_topic
 from ottla.catalog.positions import find_log_end
 from ottla.cli.output import (
@@ -21,8 +22,6 @@ from ottla.cli.output import (
 from ottla.errors import OptionError, Row
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import Contents, find_internal_topic, read_current
-from ottla.log.files.partition import find_partitions
-from ottla.storage.object_store import DEFAULT_OPTIONS
 
 _EXAMPLE: Final = """example:
   ottla groups kafka-logs
@@ -65,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.state and (arguments.topic or arguments.partition):
         raise OptionError("--state shows whole groups: leave out --topic and --partition")
     view = VIEWS["groups" if arguments.state else "group_offsets"]
-    topic = find_internal_topic(arguments.paths, view.topic)
+    catalog = list_catalog(arguments.paths)
+    topic = find_internal_topic(catalog, view.topic)
     contents = read_current(topic, view)
     rows = contents.rows.to_pylist()
     if arguments.topic:
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.reset_offsets:
         _print_reset_offsets(chosen)
     else:
-        _print_offsets(_with_lag(chosen, arguments.paths), arguments.format)
+        _print_offsets(_with_lag(chosen, catalog), arguments.format)
     flush()
     return report_problems(view.topic, contents, quiet=arguments.quiet)
 
@@ -106,14 +106,14 @@ def _is_wanted(row: Row, arguments: argparse.Namespace) -> bool:
     return not arguments.partition or row["partition"] in arguments.partition
 
 
-def _with_lag(rows: list[Row], paths: list[str]) -> list[Row]:
+def _with_lag(rows: list[Row], catalog: Catalog) -> list[Row]:
     """Add the log end of each partition whose log is here; of several replicas the furthest."""
     wanted = {(row["topic"], row["partition"]) for row in rows}
     ends: dict[tuple[str, int], int] = {}
-    for partition in find_partitions(paths):
+    for partition in catalog.partitions:
         name = partition.name
         if name in wanted and partition.segments:
-            end = find_log_end(partition, DEFAULT_OPTIONS)
+            end = find_log_end(partition, catalog.storage)
             ends[name] = max(end, ends.get(name, 0))
     return [row | _lag(row["offset"], ends.get((row["topic"], row["partition"]))) for row in rows]
 

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ottla.catalog.selection import Selection, parse_moment
+from ottla.catalog.catalog import list_catalog
+from ottla.catalog.chosen import ChosenLogs
 from ottla.cli.flags import add_partitions
 from ottla.cli.flags import add_range as add_range
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.errors import OptionError, Row
 from ottla.jobs.output import OutputJob
+from ottla.options.choice import Choice
+from ottla.options.offsets import LimitPair, parse_when
 from ottla.options.texts import parse_bytes
 
 _ALWAYS: Final = frozenset({"partition", "readBytes", "firstOffset", "lastOffset", "violations"})
@@ -70,17 +73,22 @@ def size(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not {error}") from error
 
 
-def selection_of(arguments: argparse.Namespace) -> Selection:
-    """What the flags choose."""
-    start, stop = getattr(arguments, "start", None), getattr(arguments, "stop", None)
+def chosen_logs(arguments: argparse.Namespace) -> ChosenLogs:
+    """What the flags choose of the paths, which are listed here and nowhere else."""
+    choice, limits = choice_of(arguments), limits_of(arguments)
     paths = arguments.paths if isinstance(arguments.paths, list) else [arguments.paths]
-    return Selection(
-        tuple(paths),
-        tuple(arguments.topic or ()),
-        tuple(arguments.partition or ()),
-        parse_moment(start) if start else None,
-        parse_moment(stop) if stop else None,
-    )
+    return ChosenLogs(list_catalog(paths), choice, limits)
+
+
+def choice_of(arguments: argparse.Namespace) -> Choice:
+    """Which partitions the flags choose."""
+    return Choice(tuple(arguments.topic or ()), tuple(arguments.partition or ()))
+
+
+def limits_of(arguments: argparse.Namespace) -> LimitPair:
+    """From where to where, by the flags that a command has."""
+    start, stop = getattr(arguments, "start", None), getattr(arguments, "stop", None)
+    return LimitPair(parse_when(start) if start else None, parse_when(stop) if stop else None)
 
 
 @contextmanager

@@ -5,9 +5,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ottla.catalog.selection import require_chosen
 from ottla.cli.flags import add_partitions
-from ottla.cli.job import selection_of
+from ottla.cli.job import chosen_logs
 from ottla.cli.output import (
     Format,
     add_format,
@@ -21,10 +20,8 @@ from ottla.errors import CorruptLogError, Row, Severity, Violation
 from ottla.format.names import LOG_START_CHECKPOINT, DirectoryState, TopicPartition
 from ottla.log.check.directory import check_directory
 from ottla.log.check.summary import Summary, combine, problems_beside, summarize
-from ottla.log.files.checkpoints import read_offset_checkpoint
-from ottla.log.files.partition import LogDirectory, Partition, Segment, read_log_directories
+from ottla.log.files.partition import LogDirectory, Partition, Segment, read_checkpoint
 from ottla.log.write.extent import remote_offsets
-from ottla.storage.files import read_bytes
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
@@ -83,24 +80,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(arguments: argparse.Namespace, problems: list[Violation]) -> Iterator[Row]:
-    selection = selection_of(arguments)
-    directories = read_log_directories(selection.paths)
-    require_chosen(selection, [one for found in directories for one in found.partitions])
-    for directory in directories:
+    chosen = chosen_logs(arguments)
+    for directory in chosen.catalog.directories:
         problems += check_directory(directory)
         starts = _log_starts(directory, problems)
-        for partition in directory.partitions:
-            if selection.chooses(partition):
-                start = _log_start(partition, starts)
-                yield from _partition_rows(partition, start, arguments.segments, problems)
+        for partition in chosen.of(directory):
+            start = _log_start(partition, starts)
+            yield from _partition_rows(partition, start, arguments.segments, problems)
 
 
 def _log_starts(directory: LogDirectory, problems: list[Violation]) -> dict[TopicPartition, int]:
-    entry = directory.files.get(LOG_START_CHECKPOINT)
-    if entry is None:
-        return {}
     try:
-        return read_offset_checkpoint(read_bytes(entry), entry.path)
+        return read_checkpoint(directory, LOG_START_CHECKPOINT)
     except CorruptLogError as error:
         problems.append(error.violation)
         return {}

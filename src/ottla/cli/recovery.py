@@ -3,24 +3,23 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ottla.catalog.selection import Selection, choose_partitions
+from ottla.catalog.chosen import ChosenLogs
 from ottla.cli.output import Format, flush, json_line, print_table, write
 from ottla.errors import Row
 from ottla.format.names import Kind
 from ottla.log.check.recovery import Recovery, Step, plan_recovery
-from ottla.log.files.partition import Partition, read_log_directories
+from ottla.log.files.partition import Partition
 
 _COLUMNS: Final = ("PARTITION", "STEP", "FILE", "POSITION", "WHY")
 
 
-def print_recovery(selection: Selection, style: Format) -> int:
+def print_recovery(chosen: ChosenLogs, style: Format) -> int:
     """Print every step and the log that remains; 1 if a log would be cut or deleted."""
-    choose_partitions(selection)  # refuses what is not there
     lost = False
     rows: list[Row] = []
-    for directory in read_log_directories(selection.paths, selection.storage):
-        for partition in filter(selection.chooses, directory.partitions):
-            plan = plan_recovery(directory, partition, selection.storage)
+    for directory in chosen.catalog.directories:
+        for partition in chosen.of(directory):
+            plan = plan_recovery(directory, partition, chosen.storage)
             lost |= _loses_bytes(plan)
             rows += _rows(partition, plan)
     if style is Format.JSONL:

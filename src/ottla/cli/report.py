@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from ottla.cli.job import add_run, add_selection, selection_of, session, size
+from ottla.cli.job import add_run, add_selection, chosen_logs, session, size
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write, write_text
 from ottla.cli.report_commands import add_commands
 from ottla.errors import Row
@@ -82,14 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
         what_if="what-if" not in arguments.without,
         compaction="compaction" not in arguments.without,
     )
-    selection = selection_of(arguments)
+    chosen = chosen_logs(arguments)
     with session("report", arguments.master) as spark, _scratch(arguments.out) as scratch:
         from ottla.spark.report import SparkRunner
 
         now = time.time_ns() // 1_000_000 if arguments.now is None else arguments.now
         runner = SparkRunner(spark, scratch, arguments.quiet)
-        found = build_report(runner, selection, options, all_settings(), now)
-    rows = add_commands(found, selection, options, now)
+        found = build_report(runner, chosen, options, all_settings(), now)
+    rows = add_commands(found, chosen, options, now)
     if arguments.out:
         _write(arguments.out, render_page(rows))
     print_report(rows, arguments.format, arguments.out, quiet=arguments.quiet)

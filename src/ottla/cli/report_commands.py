@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.batch.convert import Loss
-from ottla.catalog.selection import Selection
+from ottla.catalog.chosen import ChosenLogs
 from ottla.errors import Row
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.report.rows import ReportOptions
@@ -21,26 +21,26 @@ _WITHOUT_LEVELS: Final = (CODEC_NAMES[Codec.NONE], CODEC_NAMES[Codec.SNAPPY])
 
 
 def add_commands(
-    rows: Iterable[Row], selection: Selection, options: ReportOptions, now: int
+    rows: Iterable[Row], logs: ChosenLogs, options: ReportOptions, now: int
 ) -> list[Row]:
     """The rows of a report with the commands that go with them; OUT is for the reader to name."""
-    return [_with_command(row, selection, options, now) for row in rows]
+    return [_with_command(row, logs, options, now) for row in rows]
 
 
-def _with_command(row: Row, selection: Selection, options: ReportOptions, now: int) -> Row:
+def _with_command(row: Row, logs: ChosenLogs, options: ReportOptions, now: int) -> Row:
     if row["type"] == "report":
-        return row | {"commands": _section_commands(selection, options, now)}
+        return row | {"commands": _section_commands(logs, options, now)}
     if row["type"] == "finding":
         rest = {name: value for name, value in row.items() if name != "remedy"}
-        return rest | {"command": _remedy_command(row, selection)}
+        return rest | {"command": _remedy_command(row, logs)}
     if row["type"] == "whatIf":
-        return row | {"command": _convert_command(row, selection)}
+        return row | {"command": _convert_command(row, logs)}
     return row
 
 
-def _section_commands(selection: Selection, options: ReportOptions, now: int) -> dict[str, str]:
+def _section_commands(logs: ChosenLogs, options: ReportOptions, now: int) -> dict[str, str]:
     """What shows the same of the same logs, as of the same time."""
-    paths, chosen = selection.paths, _choosing(selection)
+    paths, chosen = logs.paths, _choosing(logs)
     words = {
         "contents": ["ls", *paths, *chosen],
         "health": ["verify", *paths, *chosen],
@@ -53,14 +53,14 @@ def _section_commands(selection: Selection, options: ReportOptions, now: int) ->
     return {section: shlex.join(["ottla", *each]) for section, each in words.items()}
 
 
-def _choosing(selection: Selection) -> list[str]:
+def _choosing(logs: ChosenLogs) -> list[str]:
     """The flags that choose the same partitions."""
-    words = [word for topic in selection.topics for word in ("--topic", topic)]
-    return words + _choosing_partitions(selection)
+    words = [word for topic in logs.choice.topics for word in ("--topic", topic)]
+    return words + _choosing_partitions(logs)
 
 
-def _choosing_partitions(selection: Selection) -> list[str]:
-    return [word for number in selection.partitions for word in ("--partition", str(number))]
+def _choosing_partitions(logs: ChosenLogs) -> list[str]:
+    return [word for number in logs.choice.partitions for word in ("--partition", str(number))]
 
 
 def _differing(options: ReportOptions) -> list[str]:
@@ -75,22 +75,22 @@ def _differing(options: ReportOptions) -> list[str]:
     return words if options.compaction else [*words, "--without", "compaction"]
 
 
-def _remedy_command(finding: Row, selection: Selection) -> str:
+def _remedy_command(finding: Row, logs: ChosenLogs) -> str:
     remedy = finding["remedy"]
     if remedy is Remedy.DUMP:
         return shlex.join(["ottla", remedy, finding["file"]])
     writes = remedy in (Remedy.SALVAGE, Remedy.RESTORE)
-    words = ["ottla", remedy, *selection.paths, *(["OUT"] if writes else [])]
+    words = ["ottla", remedy, *logs.paths, *(["OUT"] if writes else [])]
     if finding["topic"] is not None:
         words += ["--topic", finding["topic"], "--partition", str(finding["partition"])]
     return shlex.join(words)
 
 
-def _convert_command(tried: Row, selection: Selection) -> str | None:
+def _convert_command(tried: Row, logs: ChosenLogs) -> str | None:
     if tried["codec"] is None:
         return None  # a setting of producers
-    words = ["ottla", "convert", *selection.paths, "OUT", "--topic", tried["topic"]]
-    words += _choosing_partitions(selection)
+    words = ["ottla", "convert", *logs.paths, "OUT", "--topic", tried["topic"]]
+    words += _choosing_partitions(logs)
     words += ["--magic", str(tried["magic"]), "--codec", tried["codec"]]
     if tried["codec"] not in _WITHOUT_LEVELS:
         words += ["--level", str(tried["level"])]

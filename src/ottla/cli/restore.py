@@ -3,8 +3,8 @@
 import argparse
 from typing import Any, Final
 
-from ottla.catalog.selection import parse_pairs
-from ottla.cli.job import add_rewrite, run_plan, selection_of
+from ottla.cli.flags import parse_pairs
+from ottla.cli.job import add_rewrite, chosen_logs, run_plan
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.log.write.index_builder import SegmentConfig
 
@@ -51,7 +51,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Restore; a broken batch stops it."""
     plan = plan_restore(
-        selection_of(arguments),
+        chosen_logs(arguments),
         arguments.out,
         compile_filter(tuple(arguments.key), arguments.key_pattern, tuple(arguments.header)),
         Renaming(

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.job import add_out, add_run, add_selection, run_plan, selection_of
+from ottla.cli.job import add_out, add_run, add_selection, chosen_logs, run_plan
 from ottla.cli.output import add_format
 from ottla.jobs.rewrite.salvage import plan_salvage_job
 
@@ -33,6 +33,6 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Salvage; 1 if something had to be left out."""
-    plan = plan_salvage_job(selection_of(arguments), arguments.out)
+    plan = plan_salvage_job(chosen_logs(arguments), arguments.out)
     rows = run_plan(plan, arguments, arguments.format)
     return int(any(row["violations"] for row in rows))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, Final
 
+from ottla.catalog.catalog import list_catalog
 from ottla.cli.groups import report_problems, require_topics
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.errors import Row
@@ -39,7 +40,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the topics; 1 if some records could not be read."""
-    topic = find_internal_topic(arguments.paths, VIEWS["topics"].topic)
+    topic = find_internal_topic(list_catalog(arguments.paths), VIEWS["topics"].topic)
     contents = read_current(topic, VIEWS["topics"])
     configs = _configs(read_current(topic, VIEWS["configs"]).rows.to_pylist())
     partitions = [row for row in contents.rows.to_pylist() if not row["error"]]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ottla.cli.flags import add_partitions
-from ottla.cli.job import selection_of
+from ottla.cli.job import chosen_logs
 from ottla.cli.output import (
     Format,
     add_format,
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     problems: list[Violation] = []
     hanging = 0
     query = TransactionQuery(now, arguments.max_transaction_timeout_ms, arguments.completed)
-    for row in transaction_rows(selection_of(arguments), query, problems):
+    for row in transaction_rows(chosen_logs(arguments), query, problems):
         hanging += row["type"] == "partition" and row["hanging"] > 0
         if row["type"] == "open":
             row["abortCommand"] = _abort_command(row)

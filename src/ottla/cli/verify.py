@@ -10,14 +10,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ottla.catalog.selection import Selection, choose_partitions
-from ottla.cli.job import add_run, add_selection, print_account, selection_of, session
+from ottla.catalog.catalog import Catalog
+from ottla.cli.job import add_run, add_selection, chosen_logs, print_account, session
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.cli.recovery import print_recovery
 from ottla.errors import OptionError, Row, Severity, Violation
 from ottla.jobs.verify.plan import VERDICT_SCHEMA, VerifyOptions
 from ottla.log.check.directory import check_directory
-from ottla.log.files.partition import read_log_directories
 from ottla.storage.files import move_files, open_output
 
 _EXAMPLE: Final = """example:
@@ -57,14 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Print violations and the account; 1 if there is an error among them."""
     if arguments.out and not arguments.out.endswith((".parquet", ".jsonl")):
         raise OptionError(f"--out {arguments.out}: name a .parquet or a .jsonl file")
-    selection = selection_of(arguments)
+    chosen = chosen_logs(arguments)
     if arguments.recovery:
         if arguments.out:
             raise OptionError("--recovery prints a plan: --out is for violations")
-        return print_recovery(selection, arguments.format)
-    partitions = choose_partitions(selection)
+        return print_recovery(chosen, arguments.format)
     options = VerifyOptions(
-        quick=arguments.quick, split_bytes=arguments.split_bytes, storage=selection.storage
+        quick=arguments.quick, split_bytes=arguments.split_bytes, storage=chosen.storage
     )
     errors = 0
 
@@ -77,9 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     with session("verify", arguments.master) as spark:
         from ottla.spark.verify import verify
 
-        with verify(spark, partitions, options, quiet=arguments.quiet) as (frame, account):
+        with verify(spark, chosen.partitions, options, quiet=arguments.quiet) as (frame, account):
             found = (row.asDict() for row in frame.toLocalIterator())
-            about_directories = (problem.as_row() for problem in _check_directories(selection))
+            about_directories = (problem.as_row() for problem in _check_directories(chosen.catalog))
             rows = counted(chain(about_directories, found))
             if arguments.out:
                 _write(rows, arguments.out)
@@ -90,9 +88,9 @@ def run(arguments: argparse.Namespace) -> int:
     return int(errors > 0)
 
 
-def _check_directories(selection: Selection) -> Iterator[Violation]:
-    for directory in read_log_directories(selection.paths, selection.storage):
-        yield from check_directory(directory, selection.storage)
+def _check_directories(catalog: Catalog) -> Iterator[Violation]:
+    for directory in catalog.directories:
+        yield from check_directory(directory, catalog.storage)
 
 
 def _print(rows: Iterable[Row], style: Format) -> None:

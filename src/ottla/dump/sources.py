@@ -1,19 +1,22 @@
 """Which files to dump, and which part of each: files as they are named, or what lies below them."""
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ottla.catalog.catalog import list_catalog
+from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_start, find_stop
-from ottla.catalog.selection import Selection, require_chosen, resolve_selection
 from ottla.errors import OptionError, Term
 from ottla.format.names import parse_file_name
-from ottla.log.files.partition import Partition, find_partitions
+from ottla.log.files.partition import Partition
 from ottla.log.read.bounds import EVERYTHING, Bounds
 from ottla.log.read.windows import Ending
+from ottla.options.choice import EVERY_PARTITION, Choice
+from ottla.options.offsets import NO_LIMITS, LimitPair
 from ottla.storage.files import is_remote, local_path
+from ottla.storage.object_store import StorageOptions
 
 
 class DumpSource(NamedTuple):
@@ -32,26 +35,23 @@ class DumpSource(NamedTuple):
         return Ending.LOG if self.is_last else Ending.SEGMENT
 
 
-def find_sources(selection: Selection) -> Iterator[DumpSource]:
+def find_sources(paths: Sequence[str], choice: Choice, limits: LimitPair) -> Iterator[DumpSource]:
     """The files in order. One that is named by itself is not looked at before its turn."""
-    chooses = bool(selection.topics or selection.partitions or selection.start or selection.stop)
-    if chooses:
-        _refuse_snapshots(selection.paths)
-        yield from _chosen(selection)
+    if choice != EVERY_PARTITION or limits != NO_LIMITS:
+        _refuse_snapshots(paths)
+        yield from _chosen(ChosenLogs(list_catalog(paths), choice, limits))
         return
-    for path in selection.paths:
+    for path in paths:
         if _is_directory(path):
-            yield from _chosen(replace(selection, paths=(path,)))
+            yield from _chosen(ChosenLogs(list_catalog([path])))
         else:
             yield DumpSource(path)
 
 
-def _chosen(selection: Selection) -> Iterator[DumpSource]:
-    found = find_partitions(selection.paths, selection.storage)
-    require_chosen(selection, found)
-    for partition in filter(selection.chooses, found):
-        bounds = resolve_selection(Log(partition), selection)
-        yield from _segments(partition, bounds, selection)
+def _chosen(chosen: ChosenLogs) -> Iterator[DumpSource]:
+    for partition in chosen.partitions:
+        bounds = chosen.bounds_of(Log(partition))
+        yield from _segments(partition, bounds, chosen.storage)
 
 
 def _refuse_snapshots(paths: Iterable[str]) -> None:
@@ -70,13 +70,15 @@ def _is_directory(path: str) -> bool:
     return os.path.isdir(local_path(path))
 
 
-def _segments(partition: Partition, bounds: Bounds, selection: Selection) -> Iterator[DumpSource]:
+def _segments(
+    partition: Partition, bounds: Bounds, storage: StorageOptions
+) -> Iterator[DumpSource]:
     for number, segment in enumerate(partition.segments):
         is_last = partition.next_base_offset(number) is None
         start, stop = 0, None
         if bounds.start is not None:
-            start = find_start(segment, bounds.start, selection.storage)
+            start = find_start(segment, bounds.start, storage)
         if bounds.stop is not None:
-            stop = find_stop(segment, bounds.stop, selection.storage)
+            stop = find_stop(segment, bounds.stop, storage)
         if start < (segment.log.size if stop is None else stop) or bounds == EVERYTHING:
             yield DumpSource(segment.log.path, bounds, start, stop, is_last)

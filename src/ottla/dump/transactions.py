@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
-from ottla.catalog.selection import Selection, require_chosen, resolve_selection
 from ottla.errors import Row, Violation
 from ottla.format.attributes import ControlType
 from ottla.format.names import HIGH_WATERMARK_CHECKPOINT, TopicPartition
 from ottla.format.sentinels import NO_OFFSET
 from ottla.jobs.verify.transactions import PartitionTransactions, read_transactions
 from ottla.kernels.producers.state import Completed
-from ottla.log.files.checkpoints import read_offset_checkpoint
-from ottla.log.files.partition import LogDirectory, Partition, read_log_directories
+from ottla.log.files.partition import Partition, read_checkpoint
 from ottla.rules.producers.transactions import Open, is_hanging
-from ottla.storage.files import read_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +31,17 @@ class TransactionQuery:
 
 
 def transaction_rows(
-    selection: Selection, query: TransactionQuery, problems: list[Violation]
+    chosen: ChosenLogs, query: TransactionQuery, problems: list[Violation]
 ) -> Iterator[Row]:
     """Rows of each partition in turn; what stood in the way is added to `problems`."""
-    directories = read_log_directories(selection.paths)
-    require_chosen(selection, [one for found in directories for one in found.partitions])
-    for directory in directories:
-        watermarks = _high_watermarks(directory)
-        for partition in directory.partitions:
-            if partition.segments and selection.chooses(partition):
-                start = resolve_selection(Log(partition), selection).start
+    for directory in chosen.catalog.directories:
+        watermarks = read_checkpoint(directory, HIGH_WATERMARK_CHECKPOINT)
+        for partition in chosen.of(directory):
+            if partition.segments:
+                start = chosen.bounds_of(Log(partition)).start
                 found = read_transactions(partition, from_offset=start)
                 problems += found.problems
                 yield from _partition_rows(partition, found, watermarks, query)
-
-
-def _high_watermarks(directory: LogDirectory) -> Mapping[TopicPartition, int]:
-    entry = directory.files.get(HIGH_WATERMARK_CHECKPOINT)
-    return {} if entry is None else read_offset_checkpoint(read_bytes(entry), entry.path)
 
 
 def _partition_rows(

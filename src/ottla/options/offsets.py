@@ -1,18 +1,18 @@
-"""Which partitions to read, and from where to where; the JSON of both (JsonUtils).
+"""From where to where logs are read: limits, as flags and as the JSON of Spark (JsonUtils).
 
-The kinds of limits are those of Spark's connector (KafkaOffsetRangeLimit).
+The kinds of limits are those of Spark's connector (KafkaOffsetRangeLimit), and one offset for all.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from ottla.errors import OptionError
 from ottla.format.names import TopicPartition
-from ottla.format.sentinels import INT64_MAX
+from ottla.options.texts import is_integer, parse_json_object
 
 
 class Edge(Enum):
@@ -20,6 +20,26 @@ class Edge(Enum):
 
     EARLIEST = -2
     LATEST = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """One offset for all partitions."""
+
+    offset: int
+
+    def __str__(self) -> str:
+        return str(self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp:
+    """One timestamp for all partitions: the first record of each that is not older."""
+
+    timestamp: int
+
+    def __str__(self) -> str:
+        return f"@{self.timestamp}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,86 +56,47 @@ class Timestamps:
     by_partition: Mapping[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Timestamp:
-    """One timestamp for all partitions."""
-
-    timestamp: int
+Place = Edge | Offset | Timestamp
+Limit = Place | Offsets | Timestamps
 
 
-Limit = Edge | Offsets | Timestamps | Timestamp
+class LimitPair(NamedTuple):
+    """From where to before where; None is the end of the log on that side."""
+
+    start: Limit | None = None
+    stop: Limit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """Which partitions to read: all of the user's topics unless one of the three says otherwise."""
-
-    topics: frozenset[str] | None = None
-    pattern: str | None = None
-    assigned: frozenset[TopicPartition] | None = None
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether nothing was chosen."""
-        return self == Subscription()
-
-    def names(self, topic: str) -> bool:
-        """Whether the topic is named outright, which alone opens internal topics."""
-        if self.assigned is not None:
-            return any(topic == assigned.topic for assigned in self.assigned)
-        return self.topics is not None and topic in self.topics
-
-    def selects(self, partition: TopicPartition) -> bool:
-        """Whether a partition is to be read, internal topics aside."""
-        if self.assigned is not None:
-            return partition in self.assigned
-        if self.pattern is not None:
-            return re.search(self.pattern, partition.topic) is not None
-        return self.topics is None or partition.topic in self.topics
+NO_LIMITS: Final = LimitPair()
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 
-def parse_subscribe(text: str) -> Subscription:
-    topics = frozenset(filter(None, (name.strip() for name in text.split(","))))
-    if not topics:
-        raise OptionError("topics, separated by commas")
-    return Subscription(topics=topics)
-
-
-def parse_pattern(text: str) -> Subscription:
+def parse_when(text: str) -> Offset | Timestamp:
+    """
+    >>> parse_when("120"), parse_when("@1700000000000")
+    (Offset(offset=120), Timestamp(timestamp=1700000000000))
+    >>> parse_when("@2023-11-14T22:13:20Z")
+    Timestamp(timestamp=1700000000000)
+    """
+    if _NUMBER.fullmatch(text):
+        return Offset(int(text))
+    if text.startswith("@") and _NUMBER.fullmatch(text[1:]):
+        return Timestamp(int(text[1:]))
     try:
-        re.compile(text.strip())
-    except re.error as error:
-        raise OptionError(f"a regular expression ({error})") from error
-    if not text.strip():
-        raise OptionError("a regular expression")
-    return Subscription(pattern=text.strip())
+        time = datetime.fromisoformat(text.removeprefix("@"))
+    except ValueError:
+        time = None
+    if time is None or not text.startswith("@"):
+        raise OptionError(
+            f"{text!r} is no offset, and no @ with milliseconds or a time such as"
+            " @2025-10-09T08:53:20Z"
+        )
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return Timestamp(round(time.timestamp() * 1000))
 
 
-_ASSIGN_FORM: Final = 'JSON such as {"topicA":[0,1],"topicB":[2]}'
 _OFFSETS_FORM: Final = 'JSON such as {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
-
-
-def _json_object(text: str, form: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise OptionError(form) from error
-    if not isinstance(found, dict):
-        raise OptionError(form)
-    return found
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INT64_MAX
-
-
-def parse_assign(text: str) -> Subscription:
-    chosen = set()
-    for topic, partitions in _json_object(text, _ASSIGN_FORM).items():
-        if not isinstance(partitions, list) or not all(map(_is_integer, partitions)):
-            raise OptionError(_ASSIGN_FORM)
-        chosen |= {TopicPartition(topic, partition) for partition in partitions}
-    return Subscription(assigned=frozenset(chosen))
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
@@ -125,11 +106,11 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
     {TopicPartition(topic='t', partition=0): 23, TopicPartition(topic='t', partition=1): -2}
     """
     numbers = {}
-    for topic, partitions in _json_object(text, _OFFSETS_FORM).items():
+    for topic, partitions in parse_json_object(text, _OFFSETS_FORM).items():
         if not isinstance(partitions, dict):
             raise OptionError(_OFFSETS_FORM)
         for partition, number in partitions.items():
-            if not (partition.isascii() and partition.isdigit() and _is_integer(number)):
+            if not (partition.isascii() and partition.isdigit() and is_integer(number)):
                 raise OptionError(_OFFSETS_FORM)
             numbers[TopicPartition(topic, int(partition))] = number
     return numbers

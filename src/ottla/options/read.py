@@ -6,7 +6,7 @@ job written for it keeps its options. Spark hands over lower-case names and text
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -15,19 +15,22 @@ from ottla.errors import OptionError
 from ottla.format.names import TopicPartition
 from ottla.internal.views import VIEWS
 from ottla.log.read.records import Mode
+from ottla.options.choice import (
+    EVERY_PARTITION,
+    Choice,
+    parse_assign,
+    parse_pattern,
+    parse_subscribe,
+)
 from ottla.options.fields import STORAGE_FIELDS, Fields, Names, check_names, parse_fields
 from ottla.options.offsets import (
     Edge,
     Limit,
     Offsets,
-    Subscription,
     Timestamp,
     Timestamps,
-    parse_assign,
     parse_limit,
     parse_offsets,
-    parse_pattern,
-    parse_subscribe,
 )
 from ottla.options.texts import (
     parse_boolean,
@@ -79,11 +82,20 @@ class NoMatch(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SliceAccess:
+    """What a reader of slices must know beside them; `fail_on_data_loss` if files are gone."""
+
+    storage: StorageOptions = DEFAULT_OPTIONS
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    fail_on_data_loss: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How to read logs; `starting` is None until batch or stream gives it its default."""
 
     paths: tuple[str, ...]
-    subscription: Subscription = field(default_factory=Subscription)
+    choice: Choice = EVERY_PARTITION
     starting: Limit | None = None
     ending: Limit | None = None
     starting_no_match: NoMatch = NoMatch.ERROR
@@ -106,8 +118,13 @@ class ReadOptions:
     storage: StorageOptions = DEFAULT_OPTIONS
     ignored: tuple[str, ...] = ()
 
+    @property
+    def access(self) -> SliceAccess:
+        """What tasks need of the options."""
+        return SliceAccess(self.storage, self.max_batch_bytes, self.fail_on_data_loss)
 
-def _choice(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
+
+def _one_of(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
     def parse(text: str) -> StrEnum:
         for member in choices:
             if member.value.lower() == text.strip().lower():
@@ -127,13 +144,13 @@ def _paths(text: str) -> tuple[str, ...]:
 _FIELDS: Final[Fields] = {
     "path": ("paths", lambda text: (text,)),
     "paths": ("paths", _paths),
-    "subscribe": ("subscription", parse_subscribe),
-    "subscribePattern": ("subscription", parse_pattern),
-    "assign": ("subscription", parse_assign),
+    "subscribe": ("choice", parse_subscribe),
+    "subscribePattern": ("choice", parse_pattern),
+    "assign": ("choice", parse_assign),
     "startingOffsets": ("starting", parse_limit),
     "startingOffsetsByTimestamp": ("starting", lambda text: Timestamps(parse_offsets(text))),
     "startingTimestamp": ("starting", lambda text: Timestamp(parse_integer(text))),
-    "startingOffsetsByTimestampStrategy": ("starting_no_match", _choice(NoMatch)),
+    "startingOffsetsByTimestampStrategy": ("starting_no_match", _one_of(NoMatch)),
     "endingOffsets": ("ending", parse_limit),
     "endingOffsetsByTimestamp": ("ending", lambda text: Timestamps(parse_offsets(text))),
     "endingTimestamp": ("ending", lambda text: Timestamp(parse_integer(text))),
@@ -141,14 +158,14 @@ _FIELDS: Final[Fields] = {
     "minPartitions": ("min_partitions", parse_positive),
     "maxRecordsPerPartition": ("max_records_per_partition", parse_positive),
     "includeHeaders": ("include_headers", parse_boolean),
-    "kafka.isolation.level": ("isolation", _choice(Isolation)),
-    "view": ("view", _choice(View)),
+    "kafka.isolation.level": ("isolation", _one_of(Isolation)),
+    "view": ("view", _one_of(View)),
     "history": ("history", parse_boolean),
-    "mode": ("mode", _choice(Mode)),
+    "mode": ("mode", _one_of(Mode)),
     "includeBatchColumns": ("include_batch_columns", parse_boolean),
     "splitBytes": ("split_bytes", parse_bytes),
     "maxBatchBytes": ("max_batch_bytes", parse_bytes),
-    "upTo": ("up_to", _choice(UpTo)),
+    "upTo": ("up_to", _one_of(UpTo)),
     "maxOffsetsPerTrigger": ("max_offsets_per_trigger", parse_positive),
     "minOffsetsPerTrigger": ("min_offsets_per_trigger", parse_positive),
     "maxTriggerDelay": ("max_trigger_delay_ms", parse_milliseconds),

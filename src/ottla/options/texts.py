@@ -1,7 +1,8 @@
-"""Texts that Spark hands over, as numbers; an OptionError says what was expected instead."""
+"""Texts that Spark hands over, as values; an OptionError says what was expected instead."""
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
 from ottla.errors import OptionError
 from ottla.format.sentinels import INT64_MAX
@@ -23,6 +24,22 @@ def parse_positive(text: str) -> int:
     if parse_integer(text) <= 0:
         raise OptionError("a positive number")
     return int(text)
+
+
+def is_integer(value: object) -> bool:
+    """Whether what JSON held is a long of Java."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INT64_MAX
+
+
+def parse_json_object(text: str, form: str) -> dict[str, Any]:
+    """The object that a text is; `form` is what was expected."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise OptionError(form) from error
+    if not isinstance(found, dict):
+        raise OptionError(form)
+    return found
 
 
 _SIZE_UNITS: Final = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}

@@ -52,7 +52,7 @@ _BYTES_PER_WRITER: Final = 256 << 20
 
 def compact(spark: SparkSession, plan: Compaction, *, quiet: bool = False) -> list[Row]:
     """Write compacted logs and give the account; an earlier run of the same job is gone on with."""
-    with run_job(plan.out, plan.name, plan.selection.storage) as job:
+    with run_job(plan.out, plan.name, plan.storage) as job:
         if is_published(job):
             return read_account(job)
         now = settle_now(job, plan, _clock())
@@ -83,7 +83,7 @@ def explain_surveyed(
     quiet: bool = False,
 ) -> list[Row]:
     """The same of logs whose headers are known."""
-    with scratch_job(plan.out, plan.selection.storage) as job:
+    with scratch_job(plan.out, plan.storage) as job:
         learnt = _learn(spark, plan, job, surveyed, quiet)
         second = plan_second_pass(plan, job, surveyed, learnt.found, now)
         counted = stage(spark, job, second.parts, second.stage, title=second.title, quiet=quiet)
@@ -118,7 +118,7 @@ def _learn(
 def _shuffle(spark: SparkSession, plan: Compaction, job: Job, first: FirstPass) -> DataFrame:
     """Entries meet by bucket of their hash, and the offsets that stay by part."""
     buckets = choose_bucket_count(first.size)
-    storage, limit = plan.selection.storage, plan.options.max_batch_bytes
+    storage, limit = plan.storage, plan.options.max_batch_bytes
     numbers, logs = first.numbers, first.logs
 
     def learn(task: Task) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ottla.arrow.permissive import corrupt_rows
+from ottla.catalog.catalog import list_catalog
 from ottla.errors import CorruptLogError
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import find_internal_topic, read_view
@@ -29,7 +30,8 @@ class InternalViewReader(DataSourceReader):
     @naming_options()
     def partitions(self) -> Sequence[InputPartition]:
         topic = VIEWS[self.options.view].topic
-        found = find_internal_topic(self.options.paths, topic, self.options.storage)
+        catalog = list_catalog(self.options.paths, self.options.storage)
+        found = find_internal_topic(catalog, topic)
         return [InputPartition(partition) for partition in found.partitions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

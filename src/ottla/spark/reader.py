@@ -73,7 +73,7 @@ _ADVICE = (
 
 def _records(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     columns = core_columns(target)
-    for reading in obey(options.mode, read_for_connector(part, columns, options)):
+    for reading in obey(options.mode, read_for_connector(part, columns, options.access)):
         records = reading.to_arrow(columns)
         if records is not None and records.num_rows:
             yield to_spark(records, part, target)
@@ -82,12 +82,12 @@ def _records(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[p
 
 
 def _batches(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for headers in read_headers(part, options):
+    for headers in read_headers(part, options.access, options.mode):
         yield to_spark(headers, part, target)
 
 
 def _violations(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    found = read_violations(part, options)
+    found = read_violations(part, options.access)
     while rows := list(islice(found, _VIOLATION_ROWS)):
         yield violation_rows(rows, target)
 

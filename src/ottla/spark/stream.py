@@ -19,13 +19,15 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.catalog.logs import report_loss
+from ottla.catalog.limits import report_loss
 from ottla.jobs.read.tail import (
+    Logs,
     Positions,
     first_positions,
     last_positions,
     limit_bytes,
     limit_offsets,
+    list_logs,
     missing_ranges,
     plan_between,
 )
@@ -61,12 +63,12 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @naming_options()
     def initialOffset(self) -> Json:  # noqa: N802
         if self.first is None:  # Spark asks more than once
-            self.first = offsets_by_topic(first_positions(self.options))
+            self.first = offsets_by_topic(first_positions(list_logs(self.options), self.options))
         return self.first
 
     @naming_options()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self.pinned = last_positions(self.options)
+        self.pinned = last_positions(list_logs(self.options), self.options)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         options = self.options
@@ -77,11 +79,12 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @naming_options()
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
-        latest = self._latest()
+        logs = list_logs(self.options)
+        latest = self._latest(logs)
         self.newest = offsets_by_topic(latest)
         if isinstance(limit, ReadAllAvailable):
             return self.newest
-        return offsets_by_topic(self._limited(_positions(start), latest))
+        return offsets_by_topic(self._limited(logs, _positions(start), latest))
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
         return self.newest
@@ -94,8 +97,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition.value, self.options, self.target)
 
-    def _latest(self) -> Positions:
-        latest = last_positions(self.options)
+    def _latest(self, logs: Logs) -> Positions:
+        latest = last_positions(logs, self.options)
         if self.pinned is None:
             return latest
         for name, end in self.pinned.items():
@@ -104,8 +107,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 report_loss(f"{name} had offsets up to {end}, now {found}", self.options)
         return {name: min(end, latest.get(name, end)) for name, end in self.pinned.items()}
 
-    def _limited(self, start: Positions, latest: Positions) -> Positions:
-        ranges = missing_ranges(start, latest, self.options)
+    def _limited(self, logs: Logs, start: Positions, latest: Positions) -> Positions:
+        ranges = missing_ranges(logs, start, latest)
         if self._waits_for_more(sum(part.span for part in ranges)):
             return start
         self.triggered = time.time()
@@ -113,7 +116,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.options.max_offsets_per_trigger is not None:
             ends.append(limit_offsets(ranges, self.options.max_offsets_per_trigger))
         if self.options.max_bytes_per_trigger is not None:
-            ends.append(limit_bytes(ranges, self.options.max_bytes_per_trigger, self.options))
+            most, storage = self.options.max_bytes_per_trigger, self.options.storage
+            ends.append(limit_bytes(logs, ranges, most, storage))
         return {name: min(end[name] for end in ends) for name in latest}
 
     def _waits_for_more(self, available: int) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
-from ottla.catalog.selection import Selection, choose_logs
-from ottla.catalog.slices import Task, cut_tasks
+from ottla.catalog.slices import Cutting, Task, cut_tasks
 from ottla.catalog.stable import Stable
 from ottla.errors import OptionError, PublishError
 from ottla.format.arrays import Words
@@ -35,14 +35,14 @@ from ottla.jobs.compact.survey import (
     write_facts,
 )
 from ottla.jobs.output import OutputJob, nothing_to_close
-from ottla.log.files.partition import Segment, read_log_directories
+from ottla.log.files.partition import Segment
 from ottla.log.read.bounds import Bounds
 from ottla.log.write.extent import find_extent, join_lineage, read_lineage
-from ottla.options.read import ReadOptions
 from ottla.publish.journal import FinishedPartition, Job, job_name, staged_path
 from ottla.rules.cleaner.compaction import Round
 from ottla.rules.cleaner.survivors import Learning
 from ottla.storage.files import Entry, create_file, exists, read_bytes, write_file
+from ottla.storage.object_store import StorageOptions
 
 _NOW: Final = "now.json"
 _SURVIVORS: Final = "survivors.json"
@@ -56,13 +56,17 @@ class Compaction:
     something to clean, whether a broker would choose it or not.
     """
 
-    selection: Selection
+    chosen: ChosenLogs
     out: str
     options: CompactOptions
     now: int | None
     logs: tuple[Log, ...]
     checkpoints: Mapping[TopicPartition, int]
     explains: bool = False
+
+    @property
+    def storage(self) -> StorageOptions:
+        return self.chosen.storage
 
     @property
     def name(self) -> str:
@@ -77,7 +81,7 @@ class Compaction:
         """The options that name the job."""
         return {
             "command": "explain" if self.explains else "compact",
-            "selection": self.selection,
+            "selection": self.chosen.described(),
             "options": asdict(self.options) | {"config": self.options.config._asdict()},
             "checkpoints": sorted(self.checkpoints.items()),
             "now": self.now,
@@ -90,7 +94,7 @@ class Compaction:
 
 
 def plan_compaction(
-    selection: Selection,
+    chosen: ChosenLogs,
     out: str,
     options: CompactOptions,
     *,
@@ -98,30 +102,29 @@ def plan_compaction(
     explains: bool = False,
 ) -> Compaction:
     """Compact what is chosen into OUT."""
-    logs = [log for log in choose_logs(selection) if log.partition.segments]
+    logs = [log for log in chosen.logs() if log.partition.segments]
     if not logs:
-        raise OptionError(f"{', '.join(selection.paths)}: no partition here has a segment")
-    checkpoints = _checkpoints(selection, logs)
+        raise OptionError(f"{', '.join(chosen.paths)}: no partition here has a segment")
+    checkpoints = _checkpoints(chosen, logs)
     if not explains:
         for log in logs:  # refuses, before any work, what would cost remote data
-            read_lineage(log.partition, log.log_start, selection.storage)
-    return Compaction(selection, out, options, now, tuple(logs), checkpoints, explains)
+            read_lineage(log.partition, log.log_start, chosen.storage)
+    return Compaction(chosen, out, options, now, tuple(logs), checkpoints, explains)
 
 
 def plan_explanation(
-    selection: Selection, logs: Sequence[Log], scratch: str, options: CompactOptions, now: int
+    chosen: ChosenLogs, logs: Sequence[Log], scratch: str, options: CompactOptions, now: int
 ) -> Compaction:
     """Explain logs that are known; tasks leave files beside `scratch` while they run."""
     cleaned = tuple(log for log in logs if log.partition.segments)
-    checkpoints = _checkpoints(selection, cleaned)
-    return Compaction(selection, scratch, options, now, cleaned, checkpoints, explains=True)
+    checkpoints = _checkpoints(chosen, cleaned)
+    return Compaction(chosen, scratch, options, now, cleaned, checkpoints, explains=True)
 
 
-def _checkpoints(selection: Selection, logs: Iterable[Log]) -> dict[TopicPartition, int]:
-    chosen = {log.name for log in logs}
-    directories = read_log_directories(selection.paths, selection.storage)
-    found = read_cleaner_checkpoints(directories, selection.storage)
-    return {name: offset for name, offset in found.items() if name in chosen}
+def _checkpoints(chosen: ChosenLogs, logs: Iterable[Log]) -> dict[TopicPartition, int]:
+    names = {log.name for log in logs}
+    found = read_cleaner_checkpoints(chosen.catalog)
+    return {name: offset for name, offset in found.items() if name in names}
 
 
 def plan_surveys(plan: Compaction, now: int) -> list[LogToSurvey]:
@@ -129,7 +132,7 @@ def plan_surveys(plan: Compaction, now: int) -> list[LogToSurvey]:
     parts = []
     for log in plan.logs:
         checkpoint = plan.checkpoints.get(log.name)
-        parts.append(LogToSurvey(log, checkpoint, now, plan.options, plan.selection.storage))
+        parts.append(LogToSurvey(log, checkpoint, now, plan.options, plan.storage))
     return parts
 
 
@@ -181,7 +184,8 @@ def plan_first_pass(plan: Compaction, surveyed: Sequence[Surveyed], secret: Word
         [each.log for each in cleaned],
         [Bounds(None, each.bound) for each in cleaned],
         [Stable(each.facts.aborted, each.bound) for each in cleaned],
-        ReadOptions((), split_bytes=plan.options.split_bytes, storage=plan.selection.storage),
+        Cutting(plan.options.split_bytes),
+        plan.storage,
     )
     numbers = {str(each.log.name): (number, logs[number]) for number, each in enumerate(cleaned)}
     return FirstPass(tasks, logs, numbers, count)
@@ -242,7 +246,7 @@ def plan_second_pass(
         out=plan.out,
         inputs=plan.inputs,
         options=plan.described() | {"now": now},
-        storage=plan.selection.storage,
+        storage=plan.storage,
         parts=parts,
         stage=count_part if plan.explains else write_part,
         closing=nothing_to_close if plan.explains else closing,
@@ -291,7 +295,7 @@ def _part(
         has_last,
         each.log.earliest,
         cleaning,
-        plan.selection.storage,
+        plan.storage,
         plan.options.max_batch_bytes,
     )
 
@@ -302,7 +306,7 @@ def _closing(
     finished: Mapping[str, FinishedPartition],
     parts: Mapping[str, CompactPart],
 ) -> CompactedLog:
-    log, storage = each.log, plan.selection.storage
+    log, storage = each.log, plan.storage
     extent = find_extent(log.partition, log.log_start, each.log_end, storage)
     epochs = join_lineage(extent.epochs, each.epochs)
     logs = [file for key in parts for file in finished[key].files if file.target.endswith(Kind.LOG)]

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.catalog.catalog import Catalog
 from ottla.catalog.logs import Log
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.names import CLEANER_CHECKPOINT, Kind, TopicPartition
@@ -23,8 +24,8 @@ from ottla.format.sentinels import NO_TIMESTAMP
 from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.producers.state import Markers
 from ottla.kernels.tables import Batches
-from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs, read_offset_checkpoint
-from ottla.log.files.partition import LogDirectory, Segment
+from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs
+from ottla.log.files.partition import Segment, read_checkpoint
 from ottla.log.files.producer_snapshot import write_producer_snapshot
 from ottla.rules.cleaner.cleanable import (
     Cleanable,
@@ -43,7 +44,7 @@ from ottla.rules.cleaner.compaction import (
 from ottla.rules.producers.producer import DEFAULT_EXPIRATION_MS, remove_expired
 from ottla.rules.producers.snapshots import to_snapshot
 from ottla.rules.producers.transactions import Entries, Open, Transactions
-from ottla.storage.files import open_file, read_bytes
+from ottla.storage.files import open_file
 from ottla.storage.object_store import StorageOptions
 
 ALL_THAT_IS_DIRTY: Final = CleanerConfig(min_cleanable_dirty_ratio=0.0)
@@ -152,20 +153,15 @@ def read_surveyed(rows: Iterable[Mapping[str, Any]]) -> list[Surveyed]:
     return [pickle.loads(row["surveyed"]) for row in rows]  # noqa: S301  from a task of this job
 
 
-def read_cleaner_checkpoints(
-    directories: Iterable[LogDirectory], storage: StorageOptions
-) -> dict[TopicPartition, int]:
+def read_cleaner_checkpoints(catalog: Catalog) -> dict[TopicPartition, int]:
     """How far each log was cleaned, as far as log directories say.
 
     Where the file is broken everything is dirty (LogCleanerManager.allCleanerCheckpoints).
     """
     found: dict[TopicPartition, int] = {}
-    for directory in directories:
-        entry = directory.files.get(CLEANER_CHECKPOINT)
-        if entry is None:
-            continue
+    for directory in catalog.directories:
         try:
-            found |= read_offset_checkpoint(read_bytes(entry, storage), entry.path)
+            found |= read_checkpoint(directory, CLEANER_CHECKPOINT, catalog.storage)
         except CorruptLogError as error:
             _LOGGER.warning("%s; nothing beside it counts as cleaned", error)
     return found

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ottla.arrow.schema import HEADERS_TYPE
+from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
-from ottla.catalog.selection import Selection, choose_logs, cut_log, resolve_selection
-from ottla.catalog.slices import Slice
+from ottla.catalog.slices import Slice, cut_log
 from ottla.connector import TIMESTAMP_TYPE, headers_or_null, microseconds
 from ottla.errors import OptionError
 from ottla.format.names import TopicPartition
@@ -40,7 +40,7 @@ from ottla.jobs.finish import finish_committed
 from ottla.jobs.output import OutputJob, nothing_to_close
 from ottla.jobs.read.records import read_for_connector
 from ottla.log.read.records import Mode, obey
-from ottla.options.read import ReadOptions
+from ottla.options.read import SliceAccess
 from ottla.publish.account import FILE as ACCOUNT_FILE
 from ottla.publish.account import account_row
 from ottla.publish.checked import read_json
@@ -102,22 +102,22 @@ class ExportPart:
         return self.slice.size
 
 
-def plan_export(selection: Selection, out: str, options: ExportOptions) -> OutputJob:
+def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJob:
     """Export what is chosen, as far as it is not in OUT already."""
-    logs = choose_logs(selection, with_internal=False)
-    finish_committed(out, selection.storage)
-    form = _form(selection, options)
-    done = exported_offsets(out, selection.storage)
-    identities = [identify(log, selection.storage) for log in logs]
+    logs = chosen.user_logs()
+    finish_committed(out, chosen.storage)
+    form = _form(chosen, options)
+    done = exported_offsets(out, chosen.storage)
+    identities = [identify(log, chosen.storage) for log in logs]
     if done:
-        accounts = _read_accounts(out, selection.storage)
+        accounts = _read_accounts(out, chosen.storage)
         _check_form(out, form, accounts)
-        _check_sources(out, logs, identities, accounts, done, selection.storage)
+        _check_sources(out, logs, identities, accounts, done, chosen.storage)
     parts = {}
     for log in logs:
-        for part in _new_slices(log, selection, options, done):
+        for part in _new_slices(log, chosen, options, done):
             name = f"{part.name}.{posixpath.basename(part.log.path)}.{part.start}"
-            parts[name] = ExportPart(part, options, selection.storage)
+            parts[name] = ExportPart(part, options, chosen.storage)
     after = {str(name): offset for name, offset in sorted(done.items())}
     return OutputJob(
         title="export",
@@ -125,12 +125,12 @@ def plan_export(selection: Selection, out: str, options: ExportOptions) -> Outpu
         inputs=[entry for log in logs for entry in log.partition.entries],
         options={
             "command": "export",
-            "selection": selection,
+            "selection": chosen.described(),
             "options": options,
             "after": json.dumps(after),
             **form,
         },
-        storage=selection.storage,
+        storage=chosen.storage,
         parts=parts,
         stage=export_part,
         closing=nothing_to_close,
@@ -142,14 +142,14 @@ def plan_export(selection: Selection, out: str, options: ExportOptions) -> Outpu
 
 def _new_slices(
     log: Log,
-    selection: Selection,
+    chosen: ChosenLogs,
     options: ExportOptions,
     done: Mapping[TopicPartition, int],
 ) -> Iterator[Slice]:
-    bounds = resolve_selection(log, selection)
+    bounds = chosen.bounds_of(log)
     if log.name in done:
         bounds = replace(bounds, start=max(done[log.name] + 1, bounds.start or 0))
-    yield from cut_log(log, bounds, options.split_bytes, selection.storage)
+    yield from cut_log(log, bounds, options.split_bytes, chosen.storage)
 
 
 def exported_offsets(out: str, storage: StorageOptions) -> dict[TopicPartition, int]:
@@ -166,13 +166,13 @@ def exported_offsets(out: str, storage: StorageOptions) -> dict[TopicPartition, 
     return done
 
 
-def _form(selection: Selection, options: ExportOptions) -> dict[str, str | None]:
+def _form(chosen: ChosenLogs, options: ExportOptions) -> dict[str, str | None]:
     """What all exports to one OUT must have in common.
 
     No reader could read two kinds of files together; and only with one beginning for all is
     everything between it and the last offset in OUT there.
     """
-    start = selection.start
+    start = chosen.limits.start
     return {
         "format": str(options.format),
         "valueAs": str(options.value_as),
@@ -228,7 +228,7 @@ def _read_accounts(out: str, storage: StorageOptions) -> Accounts:
 def export_part(job: Job, part: ExportPart) -> FinishedPartition:
     """Write the records of a slice, in the order of the log, as one staged file."""
     options, name = part.options, part.slice.name
-    read = ReadOptions((), mode=options.mode, storage=part.storage)
+    access = SliceAccess(part.storage)
     rows = violations = 0
     first = last = None
     remembered: list[Remembered] = []
@@ -238,7 +238,7 @@ def export_part(job: Job, part: ExportPart) -> FinishedPartition:
         open_output(path, job.storage) as stream,
         closing(_WRITERS[options.format](stream, options)) as writer,
     ):
-        for reading in obey(options.mode, read_for_connector(part.slice, _COLUMNS, read)):
+        for reading in obey(options.mode, read_for_connector(part.slice, _COLUMNS, access)):
             violations += len(reading.violations)
             records = reading.to_arrow(_COLUMNS)
             if records is None or not records.num_rows:

@@ -19,8 +19,7 @@ from ottla.format.names import META_PROPERTIES, PARTITION_METADATA, TopicPartiti
 from ottla.jobs.read.records import read_slice
 from ottla.log.files.identity import read_meta_properties, read_topic_id
 from ottla.log.read.bounds import Bounds
-from ottla.log.read.records import Mode
-from ottla.options.read import ReadOptions
+from ottla.options.read import SliceAccess
 from ottla.publish.journal import FinishedPartition
 from ottla.storage.files import exists, join, read_bytes
 from ottla.storage.object_store import StorageOptions
@@ -169,9 +168,8 @@ def _compare(log: Log, record: Remembered, storage: StorageOptions) -> str | Non
 
 
 def _read_record(log: Log, offset: int, storage: StorageOptions) -> Remembered | None:
-    options = ReadOptions((), mode=Mode.DROPMALFORMED, storage=storage)
     for _, part in find_slices(log, Bounds(offset, offset + 1), None, storage):
-        for reading in read_slice(part, _COLUMNS, options):
+        for reading in read_slice(part, _COLUMNS, SliceAccess(storage)):
             records = reading.to_arrow(_COLUMNS)
             if records is not None and records.num_rows:
                 return remember_record(records, 0)

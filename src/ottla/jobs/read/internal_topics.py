@@ -1,6 +1,6 @@
 """Internal topics on disk: their partitions, read as the views of `ottla.internal` want them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from ottla.arrow.to_arrow import wanted_flags
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.catalog.catalog import Catalog
 from ottla.catalog.logs import find_logs
 from ottla.catalog.missing import no_logs
 from ottla.connector import EXPECTED_TIMESTAMP, times_fit
@@ -16,7 +17,7 @@ from ottla.errors import OptionError, Rule, Violation, require_sound
 from ottla.format.names import UNNAMED, FileName, FileState, Kind
 from ottla.internal.views import RECORD_COLUMNS, InternalView, time_columns
 from ottla.kernels.tables import Wanted
-from ottla.log.files.partition import Partition, find_partitions
+from ottla.log.files.partition import Partition
 from ottla.log.read.bounds import Bounds
 from ottla.log.read.index_entries import entries_of
 from ottla.log.read.records import (
@@ -30,7 +31,7 @@ from ottla.log.read.records import (
     to_batches,
 )
 from ottla.log.read.windows import Ending, read_windows
-from ottla.options.offsets import parse_subscribe
+from ottla.options.choice import Choice
 from ottla.options.read import ReadOptions
 from ottla.storage.files import Entry, list_files, open_remaining
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
@@ -120,23 +121,20 @@ def _sound(readings: Iterable[Reading], broken: list[str]) -> Iterator[pa.Record
             yield records
 
 
-def find_internal_topic(
-    paths: Sequence[str], topic: str, storage: StorageOptions = DEFAULT_OPTIONS
-) -> InternalTopic:
-    """The partitions of a topic below the paths, or files that are taken to be its records."""
-    options = ReadOptions(tuple(paths), subscription=parse_subscribe(topic), storage=storage)
-    partitions = [log.partition for log in find_logs(options)]
+def find_internal_topic(catalog: Catalog, topic: str) -> InternalTopic:
+    """The partitions of a topic, or files that are taken to be its records."""
+    found = catalog.partitions
+    if not found:
+        raise no_logs(catalog.paths, catalog.storage)
+    partitions = [log.partition for log in find_logs(catalog, Choice(topics=(topic,)))]
     if not partitions:
-        found = find_partitions(paths, storage)
         partitions = [one for one in found if one.name == UNNAMED and (one.segments or one.named)]
-    if not find_partitions(paths, storage):
-        raise no_logs(paths, storage)
     if not partitions:
         raise OptionError(
-            f"there is no partition of {topic} in {', '.join(paths)}: name the log directory of a"
-            " broker or controller that holds some, or a file of its records"
+            f"there is no partition of {topic} in {', '.join(catalog.paths)}: name the log"
+            " directory of a broker or controller that holds some, or a file of its records"
         )
-    return InternalTopic(topic, tuple(partitions), storage)
+    return InternalTopic(topic, tuple(partitions), catalog.storage)
 
 
 def read_partition(

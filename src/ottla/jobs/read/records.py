@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from ottla.arrow.to_arrow import batches_to_arrow, wanted_flags
-from ottla.catalog.logs import report_loss
+from ottla.catalog.limits import report_loss
 from ottla.catalog.slices import Slice
 from ottla.connector import leave_out_unfit
 from ottla.errors import Violation, require_sound
@@ -24,53 +24,51 @@ from ottla.log.read.records import (
     read_records,
 )
 from ottla.log.read.windows import Ending, Window, read_windows
-from ottla.options.read import Isolation, ReadOptions
+from ottla.options.read import SliceAccess
 from ottla.storage.files import File, open_remaining
 
 
-def read_slice(part: Slice, columns: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
+def read_slice(part: Slice, columns: Sequence[str], access: SliceAccess) -> Iterator[Reading]:
     """The records of a slice and what was left out of them; the mode is for who uses them."""
-    wanted = RecordRequest(wanted_flags(columns), part.bounds, part.name, options.max_batch_bytes)
-    return read_records(_windows(part, options), wanted)
+    wanted = RecordRequest(wanted_flags(columns), part.bounds, part.name, access.max_batch_bytes)
+    return read_records(_windows(part, access), wanted)
 
 
 def read_for_connector(
-    part: Slice, columns: Sequence[str], options: ReadOptions
+    part: Slice, columns: Sequence[str], access: SliceAccess
 ) -> Iterator[Reading]:
     """As `read_slice`, without records that the connector's columns have no room for."""
-    return leave_out_unfit(read_slice(part, columns, options), part.log.path, part.name)
+    return leave_out_unfit(read_slice(part, columns, access), part.log.path, part.name)
 
 
-def read_violations(part: Slice, options: ReadOptions) -> Iterator[Violation]:
+def read_violations(part: Slice, access: SliceAccess) -> Iterator[Violation]:
     """What the connector's rows leave out of the slice."""
-    for reading in read_for_connector(part, (), options):
+    for reading in read_for_connector(part, (), access):
         yield from reading.violations
 
 
-def read_headers(part: Slice, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def read_headers(part: Slice, access: SliceAccess, mode: Mode) -> Iterator[pa.RecordBatch]:
     """One row per batch with its CRC verdict; no record is opened."""
-    for window in _windows(part, options):
+    for window in _windows(part, access):
         if window.batches.position.size:
             yield batches_to_arrow(window.batches)
-        if options.mode is Mode.FAILFAST and window.violation is not None:
+        if mode is Mode.FAILFAST and window.violation is not None:
             require_sound(name_violations([window.violation], part.name))
 
 
-def _windows(part: Slice, options: ReadOptions) -> Iterator[Window]:
+def _windows(part: Slice, access: SliceAccess) -> Iterator[Window]:
     """Windows of the slice with only the batches that are wanted."""
-    file = _open(part, options)
+    file = _open(part, access)
     if file is None:
         return
-    aborted = None
-    if options.isolation is Isolation.READ_COMMITTED and part.aborted:
-        aborted = read_transaction_index(part.aborted)
+    aborted = read_transaction_index(part.aborted) if part.aborted else None
     with file:
         ending = part.ending
         if file.size < part.stop:
             report_loss(
                 f"{file.path} shrank to {file.size} bytes while bytes up to {part.stop} "
                 "were to be read",
-                options,
+                access,
             )
             ending = Ending.LOG  # half a batch is part of the loss
         windows = read_windows(
@@ -78,16 +76,16 @@ def _windows(part: Slice, options: ReadOptions) -> Iterator[Window]:
             start=part.start,
             end=min(part.stop, file.size),
             ending=ending,
-            find_next=entries_of(file, part.index, part.base_offset, options.storage),
-            max_batch_bytes=options.max_batch_bytes,
+            find_next=entries_of(file, part.index, part.base_offset, access.storage),
+            max_batch_bytes=access.max_batch_bytes,
         )
         yield from choose_batches(windows, part.bounds, aborted)
 
 
-def _open(part: Slice, options: ReadOptions) -> File | None:
+def _open(part: Slice, access: SliceAccess) -> File | None:
     """The file; None if it is gone and that is to be no error."""
     try:
-        return open_remaining(part.log, options.storage)
+        return open_remaining(part.log, access.storage)
     except FileNotFoundError as error:
-        report_loss(str(error), options)
+        report_loss(str(error), access)
         return None

@@ -7,25 +7,28 @@ an end that was once given out is checked before it is believed.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.catalog.logs import (
-    Log,
+from ottla.catalog.catalog import list_catalog
+from ottla.catalog.limits import (
     check_named,
     find_latest,
-    find_logs,
+    find_place,
+    find_time,
     report_loss,
-    resolve_timestamp,
     watermark,
 )
+from ottla.catalog.logs import Log, find_logs
 from ottla.catalog.positions import find_log_end, find_offset_past
 from ottla.catalog.ranges import OffsetRange, share_limit
-from ottla.catalog.slices import Task, cut_tasks, find_slices
+from ottla.catalog.slices import Task, cut_tasks, cutting_of, find_slices
 from ottla.catalog.stable import Stable, find_stable
 from ottla.format.names import UNNAMED, TopicPartition
 from ottla.log.read.bounds import Bounds
-from ottla.options.offsets import Edge, Offsets, Timestamp, Timestamps
+from ottla.options.offsets import Edge, Offset, Timestamp
 from ottla.options.read import Isolation, ReadOptions
+from ottla.storage.object_store import StorageOptions
 
 Positions = dict[TopicPartition, int]
+Logs = Mapping[TopicPartition, Log]
 
 # A query that starts at the latest records must not resolve that twice: after a crash in its first
 # batch the second answer would skip records. So it begins with a batch from LATEST to the end that
@@ -33,38 +36,38 @@ Positions = dict[TopicPartition, int]
 LATEST: Final = Edge.LATEST.value
 
 
-def _named_logs(options: ReadOptions) -> dict[TopicPartition, Log]:
-    return {log.name: log for log in find_logs(options) if log.name != UNNAMED}
+def list_logs(options: ReadOptions) -> dict[TopicPartition, Log]:
+    """What is there now of what a query reads: its files, listed once for each of its questions."""
+    catalog = list_catalog(options.paths, options.storage)
+    logs = find_logs(catalog, options.choice, options.up_to)
+    return {log.name: log for log in logs if log.name != UNNAMED}
 
 
-def first_positions(options: ReadOptions) -> Positions:
+def first_positions(logs: Logs, options: ReadOptions) -> Positions:
     """Where a new query begins: offsets, or LATEST."""
-    logs = _named_logs(options)
     check_named(list(logs.values()), options.starting, "starting")
-    return {name: _first_position(log, name, options) for name, log in logs.items()}
+    return {name: _first_position(log, options) for name, log in logs.items()}
 
 
-def _first_position(log: Log, name: TopicPartition, options: ReadOptions) -> int:
-    limit = options.starting
-    if isinstance(limit, Timestamp | Timestamps):
-        found = resolve_timestamp(log, limit, options)
+def _first_position(log: Log, options: ReadOptions) -> int:
+    place = find_place(log, options.starting)
+    if isinstance(place, Timestamp):
+        found = find_time(log, place, options.storage, options)
         return LATEST if found is None else found
-    if isinstance(limit, Offsets):
-        wanted = limit.by_partition[name]
-        return log.earliest if wanted == Edge.EARLIEST.value else wanted
-    return log.earliest if limit is Edge.EARLIEST else LATEST
+    if isinstance(place, Offset):
+        return place.offset
+    return log.earliest if place is Edge.EARLIEST else LATEST
 
 
-def last_positions(options: ReadOptions) -> Positions:
+def last_positions(logs: Logs, options: ReadOptions) -> Positions:
     """Where each log ends now."""
-    return {name: find_latest(log, options) for name, log in _named_logs(options).items()}
+    return {name: find_latest(log, options) for name, log in logs.items()}
 
 
 def missing_ranges(
-    start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], options: ReadOptions
+    logs: Logs, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> list[OffsetRange]:
     """What lies between; a partition that is new begins at its first offset."""
-    logs = _named_logs(options)
     ranges = []
     for name, stop in end.items():
         first = start.get(name)
@@ -79,10 +82,11 @@ def limit_offsets(ranges: Sequence[OffsetRange], limit: int) -> Positions:
     return {part.name: part.stop for part in share_limit(ranges, limit)}
 
 
-def limit_bytes(ranges: Sequence[OffsetRange], limit: int, options: ReadOptions) -> Positions:
+def limit_bytes(
+    logs: Logs, ranges: Sequence[OffsetRange], limit: int, storage: StorageOptions
+) -> Positions:
     """The ends of about the first `limit` bytes; every partition gives at least one batch."""
-    logs = _named_logs(options)
-    sizes = {part.name: _bytes_of(logs.get(part.name), part, options) for part in ranges}
+    sizes = {part.name: _bytes_of(logs.get(part.name), part, storage) for part in ranges}
     total = sum(sizes.values())
     if total <= limit:
         return {part.name: part.stop for part in ranges}
@@ -90,22 +94,22 @@ def limit_bytes(ranges: Sequence[OffsetRange], limit: int, options: ReadOptions)
     for part in ranges:
         share = limit * sizes[part.name] // total
         log = logs.get(part.name)
-        ends[part.name] = part.stop if log is None else _end_after(log, part, share, options)
+        ends[part.name] = part.stop if log is None else _end_after(log, part, share, storage)
     return ends
 
 
-def _bytes_of(log: Log | None, part: OffsetRange, options: ReadOptions) -> int:
+def _bytes_of(log: Log | None, part: OffsetRange, storage: StorageOptions) -> int:
     if log is None or part.span <= 0:
         return 0
     bounds = Bounds(part.start, part.stop)
-    return sum(whole.size for _, whole in find_slices(log, bounds, None, options.storage))
+    return sum(whole.size for _, whole in find_slices(log, bounds, None, storage))
 
 
-def _end_after(log: Log, part: OffsetRange, size: int, options: ReadOptions) -> int:
+def _end_after(log: Log, part: OffsetRange, size: int, storage: StorageOptions) -> int:
     bounds = Bounds(part.start, part.stop)
-    for segment, whole in find_slices(log, bounds, None, options.storage):
+    for segment, whole in find_slices(log, bounds, None, storage):
         if size <= whole.size:
-            end = find_offset_past(segment, whole.start, whole.start + size, options.storage)
+            end = find_offset_past(segment, whole.start, whole.start + size, storage)
             return part.stop if end is None else min(max(end, part.start), part.stop)
         size -= whole.size
     return part.stop
@@ -117,7 +121,7 @@ def plan_between(
     """The tasks that read from one position to another."""
     for name in sorted(start.keys() - end.keys()):
         report_loss(f"{name} was read before and is gone", options)
-    found = _named_logs(options)
+    found = list_logs(options)
     logs, bounds, stables = [], [], []
     for name in sorted(end):
         log = found.get(name)
@@ -129,7 +133,7 @@ def plan_between(
             logs.append(log)
             bounds.append(checked)
             stables.append(_stable(log, options))
-    return cut_tasks(logs, bounds, stables, options)
+    return cut_tasks(logs, bounds, stables, cutting_of(options), options.storage)
 
 
 def _check_range(log: Log, first: int | None, stop: int, options: ReadOptions) -> Bounds | None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.batch.new_batch import CURRENT_MAGIC
+from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
-from ottla.catalog.selection import Selection
 from ottla.errors import OptionError, Row
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.compact.explain import explain_uncounted, plain_obstacle
@@ -53,9 +53,7 @@ class ReportOptions:
             raise OptionError("a sample of no bytes says nothing: give more, or leave what-if out")
 
 
-def head_row(
-    selection: Selection, created: int, options: ReportOptions, found: Iterable[Row]
-) -> Row:
+def head_row(chosen: ChosenLogs, created: int, options: ReportOptions, found: Iterable[Row]) -> Row:
     """What the report is about and what it found, in one row."""
     rows = list(found)
     topics = [row for row in rows if row["type"] == "topic"]
@@ -67,7 +65,7 @@ def head_row(
     return {
         "type": "report",
         "version": VERSION,
-        "paths": list(selection.paths),
+        "paths": list(chosen.paths),
         "created": created,
         "topics": len(topics),
         **totals,

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from ottla.catalog.selection import Selection, choose_logs, choose_partitions
+from ottla.catalog.chosen import ChosenLogs
 from ottla.errors import Row
 from ottla.format.names import TopicPartition
 from ottla.jobs.compact.plan import Compaction, plan_explanation, plan_surveys
@@ -85,22 +85,22 @@ class Runner(Protocol):
 
 def build_report(
     runner: Runner,
-    selection: Selection,
+    chosen: ChosenLogs,
     options: ReportOptions,
     settings: Sequence[Setting],
     now: int,
 ) -> list[Row]:
     """Every row of the report, the one about all of it first."""
-    logs = choose_logs(selection)
-    parts = plan_survey(logs, options.split_bytes, selection.storage)
+    logs = chosen.logs()
+    parts = plan_survey(logs, options.split_bytes, chosen.storage)
     surveyed = runner.map("survey", parts, survey_part, SURVEY_SCHEMA)
     surveys = read_surveys(surveyed, len(logs))
     wholes = {
         log.name: add_up(segments.values()) for log, segments in zip(logs, surveys, strict=True)
     }
     rows = list(topic_rows(logs, surveys))
-    rows += _findings(runner, selection, options)
-    cleaning = plan_explanation(selection, logs, runner.scratch, _CLEANING, now)
+    rows += _findings(runner, chosen, options)
+    cleaning = plan_explanation(chosen, logs, runner.scratch, _CLEANING, now)
     known = _survey_headers(runner, cleaning, now)
     counted = [each for each in known if options.compaction and wholes[each.log.name].keyed]
     explained = _explain(runner, cleaning, counted, now)
@@ -109,14 +109,14 @@ def build_report(
         rows += open_transaction_rows(each, now)
     if options.what_if:
         sources = _sources(known, wholes)
-        rows += _what_if(runner, sources, selection, options, settings)
+        rows += _what_if(runner, sources, chosen, options, settings)
         rows += overhead_rows(rows)
-    return [head_row(selection, now, options, rows), *rows]
+    return [head_row(chosen, now, options, rows), *rows]
 
 
-def _findings(runner: Runner, selection: Selection, options: ReportOptions) -> list[Row]:
-    partitions = choose_partitions(selection)
-    wanted = VerifyOptions(split_bytes=options.split_bytes, storage=selection.storage)
+def _findings(runner: Runner, chosen: ChosenLogs, options: ReportOptions) -> list[Row]:
+    partitions = chosen.partitions
+    wanted = VerifyOptions(split_bytes=options.split_bytes, storage=chosen.storage)
     return collect_findings(runner.verify(partitions, wanted), partitions)
 
 
@@ -146,7 +146,7 @@ def _sources(
 def _what_if(
     runner: Runner,
     sources: Mapping[str, Sequence[SampledPartition]],
-    selection: Selection,
+    chosen: ChosenLogs,
     options: ReportOptions,
     settings: Sequence[Setting],
 ) -> list[Row]:
@@ -155,7 +155,7 @@ def _what_if(
         settings,
         sample_bytes=options.sample_bytes,
         seed=options.seed,
-        storage=selection.storage,
+        storage=chosen.storage,
     )
     trials = [trial for plan in plans for trial in plan.trials]
     measured = runner.map("what-if", trials, try_unit, MEASURED_SCHEMA)

@@ -16,8 +16,7 @@ from ottla.batch.attributes import codec_ids, is_control, is_transactional
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused, decode_groups, unpack_bits
 from ottla.catalog.logs import Log
-from ottla.catalog.selection import cut_log
-from ottla.catalog.slices import Slice
+from ottla.catalog.slices import Slice, cut_log
 from ottla.codec import compress
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID

@@ -10,8 +10,8 @@ from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebatch import rebatch
 from ottla.batch.recompress import recompress
+from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
-from ottla.catalog.selection import Selection, choose_logs
 from ottla.catalog.slices import Slice
 from ottla.catalog.stable import find_stable
 from ottla.jobs.output import OutputJob
@@ -83,7 +83,7 @@ class Converting:
 
 
 def plan_convert(
-    selection: Selection,
+    chosen: ChosenLogs,
     out: str,
     conversion: Conversion,
     by_topic: Mapping[str, Mapping[str, Any]],
@@ -98,16 +98,16 @@ def plan_convert(
     """
     conversions = {topic: replace(conversion, **its) for topic, its in by_topic.items()}
     rewritings = []
-    for log in choose_logs(selection):
+    for log in chosen.logs():
         topic = log.name.topic
         change = Converting(
             conversions.get(topic, conversion),
             rebatches or "batch_bytes" in by_topic.get(topic, ()),
         )
-        rewritings.append(_rewriting(log, change, selection))
+        rewritings.append(_rewriting(log, change, chosen))
     options = {
         "command": "convert",
-        "selection": selection,
+        "selection": chosen.described(),
         "conversion": _sorted(conversion),
         "rebatches": rebatches,
         "byTopic": {topic: _sorted(its) for topic, its in sorted(conversions.items())},
@@ -121,7 +121,7 @@ def plan_convert(
         options,
         split_bytes=split_bytes,
         config=config,
-        storage=selection.storage,
+        storage=chosen.storage,
     )
 
 
@@ -130,15 +130,15 @@ def _sorted(conversion: Conversion) -> dict[str, Any]:
     return asdict(conversion) | {"allowed": sorted(conversion.allowed)}
 
 
-def _rewriting(log: Log, change: Converting, selection: Selection) -> Rewriting:
+def _rewriting(log: Log, change: Converting, chosen: ChosenLogs) -> Rewriting:
     magic = change.conversion.magic
     is_legacy = magic is not None and magic < CURRENT_MAGIC
     return Rewriting(
         log,
-        settle_bounds(log, selection),
-        find_stable(log.partition, None, selection.storage) if is_legacy else None,
+        settle_bounds(log, chosen),
+        find_stable(log.partition, None, chosen.storage) if is_legacy else None,
         log.name,
         change,
-        read_metadata(log, selection.storage),
+        read_metadata(log, chosen.storage),
         magic,
     )

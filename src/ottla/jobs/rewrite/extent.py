@@ -2,24 +2,24 @@
 
 from dataclasses import replace
 
+from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_log_end
-from ottla.catalog.selection import Selection, resolve_selection
 from ottla.errors import OptionError, Term
 from ottla.log.read.bounds import Bounds
 from ottla.log.write.extent import first_base, read_lineage, remote_offsets
 
 
-def settle_bounds(log: Log, selection: Selection) -> Bounds:
+def settle_bounds(log: Log, chosen: ChosenLogs) -> Bounds:
     """The offsets that are asked for of a log that stays itself.
 
     A broker would delete what only remote storage has, if the log started or ended elsewhere.
     """
-    bounds = _resolve(log, selection)
+    bounds = _resolve(log, chosen)
     remote = remote_offsets(log.partition, log.log_start)
     if not remote:
         return bounds
-    read_lineage(log.partition, log.log_start, selection.storage)  # refuses before any work
+    read_lineage(log.partition, log.log_start, chosen.storage)  # refuses before any work
     starts_later = bounds.start is not None and bounds.start > remote.start
     ends_before = bounds.stop is not None and bounds.stop < remote.stop
     if starts_later or ends_before:
@@ -39,12 +39,12 @@ def settle_bounds(log: Log, selection: Selection) -> Bounds:
     return bounds
 
 
-def settle_other(log: Log, selection: Selection) -> tuple[Bounds, int]:
+def settle_other(log: Log, chosen: ChosenLogs) -> tuple[Bounds, int]:
     """The same for a log that becomes one of another topic, which has nothing in remote storage.
 
     And how many offsets that were asked for are therefore not in it.
     """
-    bounds = _resolve(log, selection)
+    bounds = _resolve(log, chosen)
     remote = remote_offsets(log.partition, log.log_start)
     if not remote:
         return bounds, 0
@@ -53,14 +53,14 @@ def settle_other(log: Log, selection: Selection) -> tuple[Bounds, int]:
     return replace(bounds, start=max(start, remote.stop)), max(0, stop - start)
 
 
-def _resolve(log: Log, selection: Selection) -> Bounds:
+def _resolve(log: Log, chosen: ChosenLogs) -> Bounds:
     """No log starts after its end."""
-    bounds = resolve_selection(log, selection)
+    bounds = chosen.bounds_of(log)
     if bounds.start is not None and log.log_start is None:
         # Nothing says that there was more before the first segment.
         bounds = replace(bounds, start=max(bounds.start, first_base(log.partition, None)))
     last = max((segment.base_offset for segment in log.partition.segments), default=0)
     if bounds.start is None or bounds.start <= last:
         return bounds
-    end = find_log_end(log.partition, selection.storage)
+    end = find_log_end(log.partition, chosen.storage)
     return replace(bounds, start=max(log.log_start or 0, min(bounds.start, end)))

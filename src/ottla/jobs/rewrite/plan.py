@@ -13,8 +13,7 @@ import numpy as np
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_log_end
-from ottla.catalog.selection import cut_log
-from ottla.catalog.slices import Slice
+from ottla.catalog.slices import Slice, cut_log
 from ottla.catalog.stable import Stable
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.names import PARTITION_METADATA, Kind, TopicPartition, parse_file_name

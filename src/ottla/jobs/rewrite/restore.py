@@ -19,8 +19,8 @@ from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import RemainingRecords, rebuild
 from ottla.batch.records import Reused, decode_sound_groups
+from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
-from ottla.catalog.selection import Selection, choose_logs
 from ottla.catalog.slices import Slice
 from ottla.errors import OptionError, Term
 from ottla.format.arrays import Bools
@@ -160,7 +160,7 @@ def _write(
 
 
 def plan_restore(
-    selection: Selection,
+    chosen: ChosenLogs,
     out: str,
     wanted: RecordFilter,
     renaming: Renaming,
@@ -169,15 +169,15 @@ def plan_restore(
     config: SegmentConfig = SegmentConfig(),  # noqa: B008  (frozen)
 ) -> OutputJob:
     """Copy what is chosen into OUT."""
-    logs = choose_logs(selection)
+    logs = chosen.logs()
     _check_renaming(logs, renaming)
-    rewritings = [_rewriting(log, Restoring(wanted), renaming, selection) for log in logs]
+    rewritings = [_rewriting(log, Restoring(wanted), renaming, chosen) for log in logs]
     directories = [each.directory for each in rewritings]
     if len(set(directories)) < len(directories):
         raise OptionError("two topics would get the same name")
     options: dict[str, Any] = {
         "command": "restore",
-        "selection": selection,
+        "selection": chosen.described(),
         "filter": wanted,
         "topics": sorted(renaming.topics.items()),
         "topicIds": sorted(renaming.topic_ids.items()),
@@ -191,7 +191,7 @@ def plan_restore(
         options,
         split_bytes=split_bytes,
         config=config,
-        storage=selection.storage,
+        storage=chosen.storage,
     )
 
 
@@ -199,30 +199,30 @@ def _new_topic(log: Log, renaming: Renaming) -> str:
     return renaming.topics.get(log.name.topic, log.name.topic)
 
 
-def _rewriting(log: Log, change: Restoring, renaming: Renaming, selection: Selection) -> Rewriting:
+def _rewriting(log: Log, change: Restoring, renaming: Renaming, chosen: ChosenLogs) -> Rewriting:
     name = log.name._replace(topic=_new_topic(log, renaming))
-    metadata = _metadata(log, renaming, selection)
-    if name != log.name or _gets_other_id(log, renaming, selection):
-        bounds, lost = settle_other(log, selection)
+    metadata = _metadata(log, renaming, chosen)
+    if name != log.name or _gets_other_id(log, renaming, chosen):
+        bounds, lost = settle_other(log, chosen)
         return Rewriting(log, bounds, None, name, change, metadata, lost=lost)
-    bounds = settle_bounds(log, selection)
+    bounds = settle_bounds(log, chosen)
     return Rewriting(log, bounds, None, name, change, metadata)
 
 
-def _metadata(log: Log, renaming: Renaming, selection: Selection) -> bytes | None:
+def _metadata(log: Log, renaming: Renaming, chosen: ChosenLogs) -> bytes | None:
     """The topic id that was asked for; a renamed topic is another one, and has none yet."""
     topic = _new_topic(log, renaming)
     if topic in renaming.topic_ids:
         return write_topic_id(renaming.topic_ids[topic])
     if topic != log.name.topic:
         return None
-    return read_metadata(log, selection.storage)
+    return read_metadata(log, chosen.storage)
 
 
-def _gets_other_id(log: Log, renaming: Renaming, selection: Selection) -> bool:
+def _gets_other_id(log: Log, renaming: Renaming, chosen: ChosenLogs) -> bool:
     """Whether a topic surely gets another id than it has."""
     wanted = renaming.topic_ids.get(log.name.topic)
-    its_own = read_metadata(log, selection.storage)
+    its_own = read_metadata(log, chosen.storage)
     return wanted is not None and its_own is not None and wanted.encode() not in its_own
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
-from ottla.catalog.selection import Selection, choose_logs
+from ottla.catalog.chosen import ChosenLogs
 from ottla.errors import PublishError
 from ottla.format.names import TopicPartition
 from ottla.jobs.output import OutputJob
@@ -64,10 +64,10 @@ class Rescue:
 
 
 def plan_salvage_job(
-    selection: Selection, out: str, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    chosen: ChosenLogs, out: str, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> OutputJob:
     """Salvage what is chosen into OUT."""
-    logs = choose_logs(selection)
+    logs = chosen.logs()
     searches = {
         os.path.basename(log.partition.path): [
             (f"{os.path.basename(log.partition.path)}.{segment.base_offset:020d}", segment)
@@ -76,7 +76,7 @@ def plan_salvage_job(
         for log in logs
     }
     parts = {
-        key: Search(log.name, segment, selection.storage, max_batch_bytes)
+        key: Search(log.name, segment, chosen.storage, max_batch_bytes)
         for log in logs
         for key, segment in searches[os.path.basename(log.partition.path)]
     }
@@ -89,7 +89,7 @@ def plan_salvage_job(
             staged = tuple(
                 StagedSearch(*map(account.get, StagedSearch._fields)) for account in accounts
             )
-            rescues[directory] = Rescue(log.partition, log.log_start, staged, selection.storage)
+            rescues[directory] = Rescue(log.partition, log.log_start, staged, chosen.storage)
         return rescues
 
     log_starts = {log.name: log.log_start for log in logs}
@@ -102,7 +102,7 @@ def plan_salvage_job(
             "maxBatchBytes": max_batch_bytes,
             "logStarts": sorted(log_starts.items()),
         },
-        storage=selection.storage,
+        storage=chosen.storage,
         parts=parts,
         stage=search_segment,
         closing=closing,

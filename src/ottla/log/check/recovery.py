@@ -30,12 +30,11 @@ from ottla.kernels.tables import Batches, concat_batches
 from ottla.log.files.checkpoints import (
     EpochStart,
     read_leader_epochs,
-    read_offset_checkpoint,
     truncate_epochs_from_end,
     truncate_epochs_from_start,
 )
 from ottla.log.files.index_file import rows_that_do_not_rise
-from ottla.log.files.partition import LogDirectory, Partition, Segment
+from ottla.log.files.partition import LogDirectory, Partition, Segment, read_checkpoint
 from ottla.log.files.producer_snapshot import read_producer_snapshot
 from ottla.log.files.transaction_index import check_transaction_index
 from ottla.log.read.walk import walk_segment
@@ -117,9 +116,8 @@ def read_shutdown(
     """The clean-shutdown mark and the checkpoints; LogManager takes a bad one for an empty one."""
     offsets = []
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT):
-        entry = directory.files.get(name)
         try:
-            known = read_offset_checkpoint(read_bytes(entry, options), name) if entry else {}
+            known = read_checkpoint(directory, name, options)
         except CorruptLogError:
             known = {}
         offsets.append(known.get(partition.name, 0))

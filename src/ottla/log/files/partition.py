@@ -29,6 +29,7 @@ from ottla.format.names import (
     parse_file_name,
 )
 from ottla.format.sentinels import NO_OFFSET
+from ottla.log.files.checkpoints import read_offset_checkpoint
 from ottla.log.files.text_logs import refuse_text
 from ottla.storage.files import (
     Entry,
@@ -39,6 +40,7 @@ from ottla.storage.files import (
     list_files,
     local_path,
     open_file,
+    read_bytes,
 )
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
@@ -116,6 +118,14 @@ def find_partitions(
     """The partitions below the paths, whatever state their directories are in."""
     found = read_log_directories(paths, options)
     return [partition for directory in found for partition in directory.partitions]
+
+
+def read_checkpoint(
+    directory: LogDirectory, name: str, options: StorageOptions = DEFAULT_OPTIONS
+) -> dict[TopicPartition, int]:
+    """What a checkpoint of a log directory says of its partitions; nothing if there is none."""
+    entry = directory.files.get(name)
+    return {} if entry is None else read_offset_checkpoint(read_bytes(entry, options), entry.path)
 
 
 def _read_path(path: str, options: StorageOptions) -> list[LogDirectory]:
