@@ -166,3 +166,11 @@ def test_old_produce_requests_bring_no_zstd_and_the_others_are_judged(
         14,
         "append-codec",
     ]
+
+
+def test_an_empty_last_segment_says_where_the_log_ends(
+    partition: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (partition / "00000000000000000040.log").touch()
+    code, rows = dry_run(data_batch(0, 2, timestamp=NOW), partition, capfdbinary)
+    assert (code, rows[0]["firstOffset"], rows[-1]["nextOffset"]) == (0, 40, 42)

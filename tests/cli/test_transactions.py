@@ -147,3 +147,14 @@ def test_a_name_that_is_no_utf_8_is_escaped(
     log.write_bytes(data_batch(0))
     assert main(["transactions", str(log), "--format", "text"]) == 0
     assert rb"/\udcff" in capfdbinary.readouterr().out
+
+
+def test_an_empty_last_segment_says_where_the_log_ends(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(data_batch(0, 3))
+    (tmp_path / "t-0" / f"{40:020d}.log").touch()
+    assert main(["transactions", str(tmp_path), "--format", "jsonl"]) == 0
+    (row,) = rows(capfdbinary)
+    assert (row["endOffset"], row["lastStableOffset"]) == (40, 40)

@@ -8,6 +8,7 @@ import pytest
 from builders import Row, batch
 from jobs.topics import ABORT, COMMIT, TRANSACTIONAL, Segment, marker
 from naive import crc32c
+from ottla.catalog.positions import find_log_end
 from ottla.catalog.stable import find_stable
 from ottla.log.files.partition import Partition, find_partitions
 from ottla.storage.object_store import DEFAULT_OPTIONS
@@ -119,3 +120,18 @@ def test_an_abort_that_index_and_log_know_is_named_once(tmp_path: Path) -> None:
     tail.write(folder, indexes=True)
     (folder / f"{3:020d}.snapshot").write_bytes(snapshot((1, -1), (2, 1)))
     assert answer(_read(folder)) == ([(1, 2), (2, 4)], 3)
+
+
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_an_empty_last_segment_is_stable_to_its_base(tmp_path: Path, has_snapshot: bool) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    segment = Segment(0)
+    segment.append(data(0, 1), 0, 1000)
+    segment.append(marker(1, 1, COMMIT, 1000), 1, 1000)
+    segment.write(folder, indexes=True)
+    Segment(9).write(folder, indexes=True)
+    if has_snapshot:
+        (folder / f"{2:020d}.snapshot").write_bytes(snapshot((1, -1)))
+    assert answer(_read(folder)) == ([], 9)
+    assert find_log_end(_read(folder), DEFAULT_OPTIONS) == 9

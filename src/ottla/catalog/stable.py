@@ -57,6 +57,7 @@ def _fold(
 ) -> Transactions:
     """Add what segments hold; a batch with a wrong CRC opens and ends nothing."""
     for segment in segments:
+        transactions.begin_segment(segment.base_offset)
         with open_remaining(segment.log, storage) as file:
             for window in read_windows(file):
                 intact = window.batches.crc == window.batches.computed_crc

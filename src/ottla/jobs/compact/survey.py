@@ -223,6 +223,7 @@ def _walk_headers(log: Log, storage: StorageOptions) -> _Headers:
     seen = _Headers(Transactions(end_offset=segments[0].base_offset), [], [])
     for segment in segments:
         first = largest = NO_TIMESTAMP
+        seen.transactions.begin_segment(segment.base_offset)
         for batches, markers in _headers(segment, storage):
             seen.transactions.add(batches, markers)
             if not batches.position.size:
@@ -233,9 +234,6 @@ def _walk_headers(log: Log, storage: StorageOptions) -> _Headers:
         if largest == NO_TIMESTAMP:  # LogSegment.largestTimestamp
             largest = _modified(segment)
         seen.sizes.append(SegmentSize(segment.base_offset, segment.log.size, first, largest))
-    # An empty last segment says how far the log went, though no batch does.
-    end = max(seen.transactions.end_offset, segments[-1].base_offset)
-    seen.transactions.end_offset = end
     return seen
 
 

@@ -64,6 +64,7 @@ def _start(
 
 
 def _read_segment(segment: Segment, found: PartitionTransactions, storage: StorageOptions) -> None:
+    found.transactions.begin_segment(segment.base_offset)
     with open_remaining(segment.log, storage) as file:
         for walked, markers in walk_markers(file):
             batches = walked.batches

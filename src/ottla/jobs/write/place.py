@@ -98,7 +98,7 @@ def find_end(job: Job, topic: str, partition: int) -> PartitionEnd:
     lineage = join_lineage(epochs, said)
     return PartitionEnd(
         directory,
-        max(known.transactions.end_offset, segments[-1].base_offset, start),
+        max(known.transactions.end_offset, start),
         tuple(segment.base_offset for segment in segments),
         frozenset(segment.base_offset for segment in segments if not segment.log.size),
         lineage,

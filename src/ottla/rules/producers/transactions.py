@@ -57,15 +57,19 @@ class Open(NamedTuple):
 
 
 class Transactions:
-    """The fold: `add` tables of batches in order, then ask.
+    """The fold: `begin_segment`, `add` its tables of batches in order, and so on; then ask.
 
-    `end_offset` is the offset after the last batch seen.
+    `end_offset` is where the log ends, as far as it was seen.
     """
 
     def __init__(self, state: ProducerState | None = None, end_offset: int = 0) -> None:
         self.state = state if state is not None else empty_state()
         self.end_offset = end_offset
         self._tables: list[Completed] = []
+
+    def begin_segment(self, base_offset: int) -> None:
+        """Go on with a segment; one without batches says how far the log went, too."""
+        self.end_offset = max(self.end_offset, base_offset)
 
     def add(self, batches: Batches, markers: Markers) -> list[Refusal]:
         """Take the next batches; return those that no broker would have taken.
