@@ -7,14 +7,8 @@ import pytest
 from builders import Row, batch
 from cli.command import run
 from jobs.plain import tree
-from ottla.publish.journal import (
-    StagedFile,
-    commit,
-    new_staged_name,
-    open_journals,
-    run_job,
-    staged_path,
-)
+from ottla.publish.checked import StagedFile
+from ottla.publish.journal import commit, new_staged_name, open_journals, run_job, staged_path
 from ottla.storage.files import write_file
 
 GOOD = [batch([Row(at)]) for at in range(3)]

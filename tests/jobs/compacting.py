@@ -19,7 +19,8 @@ from ottla.jobs.compact.learn import (
 )
 from ottla.jobs.compact.plan import Compaction, plan_first_pass, plan_second_pass, plan_surveys
 from ottla.jobs.compact.survey import Surveyed, survey_log
-from ottla.publish.journal import Job, run_job, scratch_job
+from ottla.publish.job import Job
+from ottla.publish.journal import run_job, scratch_job
 from ottla.rules.cleaner.compaction import Round
 from rules import cleaning, naive_compaction
 from rules.cleaning import as_read, decode

@@ -5,7 +5,8 @@ from typing import Any
 
 import naive
 from ottla.jobs.output import OutputJob, publish_output
-from ottla.publish.journal import Job, job_name, run_job
+from ottla.publish.job import Job, job_name
+from ottla.publish.journal import run_job
 
 Record = tuple[int, int, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
 

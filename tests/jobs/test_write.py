@@ -32,7 +32,9 @@ from ottla.jobs.write.stage import StagedPart, Writing, stage_rows
 from ottla.log.files.partition import find_partitions
 from ottla.options.write import parse_write_options
 from ottla.publish import journal as publish
-from ottla.publish.journal import Job, hold, open_journals, settle
+from ottla.publish.job import Job
+from ottla.publish.journal import open_journals, settle
+from ottla.publish.locks import hold
 from ottla.spark.words import naming_options
 from whole_log import check_partition
 

@@ -5,9 +5,8 @@ Run as `python killed_job.py OUT COUNT`; says "ready" when the work begins.
 
 import sys
 
+from ottla.publish.checked import FinishedPartition, StagedFile
 from ottla.publish.journal import (
-    FinishedPartition,
-    StagedFile,
     commit,
     finished_partitions,
     is_published,

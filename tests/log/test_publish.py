@@ -6,16 +6,13 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import PublishError
+from ottla.publish.checked import FinishedPartition, StagedFile
+from ottla.publish.job import Job, job_name, journal_folder
 from ottla.publish.journal import (
-    FinishedPartition,
-    Job,
-    StagedFile,
     commit,
     discard,
     finished_partitions,
     is_published,
-    job_name,
-    journal_folder,
     mark_finished,
     new_staged_name,
     open_journals,

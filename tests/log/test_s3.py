@@ -19,9 +19,9 @@ from ottla.log.files.partition import find_partitions
 from ottla.log.read.windows import read_windows
 from ottla.log.salvage.write import write_salvage
 from ottla.publish.account import read_account
+from ottla.publish.checked import StagedFile
+from ottla.publish.job import Job
 from ottla.publish.journal import (
-    Job,
-    StagedFile,
     commit,
     finished_partitions,
     is_published,

@@ -18,7 +18,8 @@ from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.jobs.report.rows import ReportOptions
 from ottla.jobs.report.steps import build_report
-from ottla.publish.journal import Job, open_journals, staged_path
+from ottla.publish.job import Job
+from ottla.publish.journal import open_journals, staged_path
 from ottla.rules.cleaner.cleanable import CleanerConfig
 from ottla.spark.compact import compact, explain_compaction
 from ottla.spark.report import SparkRunner

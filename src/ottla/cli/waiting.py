@@ -15,7 +15,8 @@ _LEVELS: Final = 3  # OUT, a partition in it, a segment in that
 def tell_waiting(arguments: argparse.Namespace) -> None:
     """Say on stderr where a commit is waiting, and which command finishes it."""
     # Imported here: `ottla --help` must not wait for Arrow.
-    from ottla.publish.journal import journal_folder, waiting_journals
+    from ottla.publish.job import journal_folder
+    from ottla.publish.journal import waiting_journals
     from ottla.storage.files import is_remote
 
     for out in _outputs(arguments):
@@ -36,7 +37,7 @@ def tell_waiting(arguments: argparse.Namespace) -> None:
 
 def _outputs(arguments: argparse.Namespace) -> Iterator[str]:
     """What may be the OUT of a job: the paths that are read, and the folders they lie in."""
-    from ottla.publish.journal import has_siblings
+    from ottla.publish.job import has_siblings
     from ottla.storage.files import is_remote, local_path
 
     seen = set()

@@ -19,7 +19,8 @@ from ottla.kernels.tables import allocate_batches, take_batches
 from ottla.log.files.identity import write_topic_id
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import SegmentWriter
-from ottla.publish.journal import StagedFile, commit, is_published, publish, run_job
+from ottla.publish.checked import StagedFile
+from ottla.publish.journal import commit, is_published, publish, run_job
 from ottla.region import Region, padded
 
 START: Final = 1_760_000_000_000

@@ -9,7 +9,9 @@ from ottla.errors import Row
 from ottla.format.names import TopicPartition
 from ottla.log.write.extent import stage_log_starts
 from ottla.publish.account import combine_accounts, write_account
-from ottla.publish.journal import FinishedPartition, Job, commit, publish
+from ottla.publish.checked import FinishedPartition
+from ottla.publish.job import Job
+from ottla.publish.journal import commit, publish
 from ottla.publish.locks import lock_output
 from ottla.storage.files import Entry
 from ottla.storage.object_store import StorageOptions

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ottla.errors import PublishError, Row
 from ottla.publish.checked import encode_json, read_json
-from ottla.publish.journal import Job
+from ottla.publish.job import Job
 from ottla.storage.files import write_file
 
 _COUNTS: Final = (

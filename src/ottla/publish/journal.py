@@ -24,9 +24,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Final
 
 from ottla.errors import PublishError
-from ottla.publish.checked import FinishedPartition as FinishedPartition
-from ottla.publish.checked import StagedFile as StagedFile
 from ottla.publish.checked import (
+    FinishedPartition,
+    StagedFile,
     check_folder,
     check_ours,
     encode_json,
@@ -37,12 +37,8 @@ from ottla.publish.checked import (
     parse_finished,
     read_json,
 )
-from ottla.publish.job import Job as Job
-from ottla.publish.job import has_siblings as has_siblings
-from ottla.publish.job import job_name as job_name
-from ottla.publish.job import journal_folder as journal_folder
+from ottla.publish.job import Job, journal_folder
 from ottla.publish.locks import PUBLISHED, lock_output, locked
-from ottla.publish.locks import hold as hold
 from ottla.storage.files import (
     create_file,
     delete_file,

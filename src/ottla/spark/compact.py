@@ -43,7 +43,8 @@ from ottla.jobs.compact.survey import (
     survey_task,
 )
 from ottla.publish.account import read_account
-from ottla.publish.journal import Job, is_published, run_job, scratch_job
+from ottla.publish.job import Job
+from ottla.publish.journal import is_published, run_job, scratch_job
 from ottla.spark.progress import show_progress
 from ottla.spark.run import FINAL_ERRORS, map_tasks, stage, stage_and_publish
 

@@ -23,15 +23,9 @@ from ottla.errors import (
 )
 from ottla.jobs.output import OutputJob, OutputPart, publish_output
 from ottla.publish.account import read_account
-from ottla.publish.journal import (
-    FinishedPartition,
-    Job,
-    finished_partitions,
-    is_published,
-    job_name,
-    mark_finished,
-    run_job,
-)
+from ottla.publish.checked import FinishedPartition
+from ottla.publish.job import Job, job_name
+from ottla.publish.journal import finished_partitions, is_published, mark_finished, run_job
 from ottla.spark.progress import show_progress
 
 T = TypeVar("T")

@@ -25,7 +25,8 @@ from ottla.jobs.write.commit import (
 )
 from ottla.jobs.write.stage import StagedPart, Writing, stage_rows
 from ottla.options.write import WriteOptions
-from ottla.publish.journal import Job, hold
+from ottla.publish.job import Job
+from ottla.publish.locks import hold
 from ottla.spark.words import naming_options
 
 _TEXT: Final = ("string", "binary")

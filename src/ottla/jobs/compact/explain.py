@@ -10,7 +10,7 @@ from typing import Any
 from ottla.errors import Row
 from ottla.jobs.compact.learn import Learnt
 from ottla.jobs.compact.survey import Surveyed
-from ottla.publish.journal import FinishedPartition
+from ottla.publish.checked import FinishedPartition
 from ottla.rules.cleaner.cleanable import CleaningCounts, Obstacle, explain_counts
 
 

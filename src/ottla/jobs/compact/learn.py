@@ -22,7 +22,8 @@ from ottla.errors import CorruptLogError, OptionError, Term
 from ottla.jobs.rewrite.plan import sound_windows
 from ottla.kernels.tables import Int64s, Wanted, take_batches
 from ottla.log.files.transaction_index import read_transaction_index
-from ottla.publish.journal import Job, new_staged_name, staged_path
+from ottla.publish.job import Job
+from ottla.publish.journal import new_staged_name, staged_path
 from ottla.rules.cleaner.cleaning import UNCLEANABLE
 from ottla.rules.cleaner.survivors import (
     KeyEntries,

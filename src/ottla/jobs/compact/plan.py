@@ -38,7 +38,9 @@ from ottla.jobs.output import OutputJob, nothing_to_close
 from ottla.log.files.partition import Segment
 from ottla.log.read.bounds import Bounds
 from ottla.log.write.extent import find_extent, join_lineage, read_lineage
-from ottla.publish.journal import FinishedPartition, Job, job_name, staged_path
+from ottla.publish.checked import FinishedPartition
+from ottla.publish.job import Job, job_name
+from ottla.publish.journal import staged_path
 from ottla.rules.cleaner.compaction import Round
 from ottla.rules.cleaner.survivors import Learning
 from ottla.storage.files import Entry, create_file, exists, read_bytes, write_file

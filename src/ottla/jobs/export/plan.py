@@ -43,16 +43,9 @@ from ottla.log.read.records import Mode, obey
 from ottla.options.read import SliceAccess
 from ottla.publish.account import FILE as ACCOUNT_FILE
 from ottla.publish.account import account_row
-from ottla.publish.checked import read_json
-from ottla.publish.journal import (
-    FinishedPartition,
-    Job,
-    StagedFile,
-    committed_journals,
-    journal_folder,
-    new_staged_name,
-    staged_path,
-)
+from ottla.publish.checked import FinishedPartition, StagedFile, read_json
+from ottla.publish.job import Job, journal_folder
+from ottla.publish.journal import committed_journals, new_staged_name, staged_path
 from ottla.storage.files import exists, join, list_files, open_file, open_output
 from ottla.storage.object_store import StorageOptions
 

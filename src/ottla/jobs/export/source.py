@@ -20,7 +20,7 @@ from ottla.jobs.read.records import read_slice
 from ottla.log.files.identity import read_meta_properties, read_topic_id
 from ottla.log.read.bounds import Bounds
 from ottla.options.read import SliceAccess
-from ottla.publish.journal import FinishedPartition
+from ottla.publish.checked import FinishedPartition
 from ottla.storage.files import exists, join, read_bytes
 from ottla.storage.object_store import StorageOptions
 

@@ -31,7 +31,9 @@ from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import LogWriter
 from ottla.log.write.side_files import SideFiles
 from ottla.publish.account import account_row
-from ottla.publish.journal import FinishedPartition, Job, StagedFile, staged_path
+from ottla.publish.checked import FinishedPartition, StagedFile
+from ottla.publish.job import Job
+from ottla.publish.journal import staged_path
 from ottla.region import Region
 from ottla.storage.files import Entry, File, open_file, read_bytes
 from ottla.storage.object_store import StorageOptions

@@ -19,7 +19,9 @@ from ottla.log.salvage.plan import plan_from
 from ottla.log.salvage.search import find_intact
 from ottla.log.salvage.write import write_salvage
 from ottla.publish.account import account_row
-from ottla.publish.journal import FinishedPartition, Job, new_staged_name, staged_path
+from ottla.publish.checked import FinishedPartition
+from ottla.publish.job import Job
+from ottla.publish.journal import new_staged_name, staged_path
 from ottla.storage.files import is_remote, local_path, open_file
 from ottla.storage.object_store import StorageOptions
 

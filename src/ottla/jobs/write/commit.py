@@ -22,20 +22,19 @@ from ottla.jobs.write.stage import StagedPart, Writing
 from ottla.log.files.identity import new_topic_id
 from ottla.log.files.ownership import may_be_owned
 from ottla.options.write import WriteOptions
+from ottla.publish.job import Job
 from ottla.publish.journal import (
-    Job,
     commit,
     committed_journals,
     discard,
     forget,
-    hold,
     is_committed,
     is_published,
     publish,
     publish_committed,
     settle,
 )
-from ottla.publish.locks import lock_output
+from ottla.publish.locks import hold, lock_output
 from ottla.storage.files import exists, is_remote, join, list_names, local_path
 
 _SAVE: Final = "save-"

@@ -41,7 +41,9 @@ from ottla.log.write.extent import join_lineage, read_log_starts
 from ottla.log.write.side_files import stage_file, stage_segment
 from ottla.options.write import WriteOptions
 from ottla.publish.account import account_row
-from ottla.publish.journal import Job, StagedFile, staged_path
+from ottla.publish.checked import StagedFile
+from ottla.publish.job import Job
+from ottla.publish.journal import staged_path
 from ottla.region import Bytes, padded
 from ottla.rules.producers.producer import ProducerState, empty_state
 from ottla.rules.producers.snapshots import to_snapshot

@@ -22,7 +22,8 @@ from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.tables import Int64s, RecordBuffers
 from ottla.log.write.segment_writer import LogWriter
 from ottla.options.write import WriteOptions
-from ottla.publish.journal import Job, StagedFile
+from ottla.publish.checked import StagedFile
+from ottla.publish.job import Job
 from ottla.region import Region
 from ottla.rules.producers.partitioner import Partitioner
 

@@ -23,7 +23,8 @@ from ottla.log.salvage.plan import SegmentPlan
 from ottla.log.write.extent import Extent, find_extent
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import SegmentWriter
-from ottla.publish.journal import FinishedPartition, Job
+from ottla.publish.checked import FinishedPartition
+from ottla.publish.job import Job
 from ottla.region import PADDING, Region
 from ottla.storage.files import File, open_file, open_output
 from ottla.storage.object_store import StorageOptions

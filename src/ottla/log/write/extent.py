@@ -33,7 +33,9 @@ from ottla.log.files.checkpoints import (
 )
 from ottla.log.files.partition import Partition
 from ottla.log.write.side_files import SideFiles, stage_file, stage_segment
-from ottla.publish.journal import Job, StagedFile, staged_path
+from ottla.publish.checked import StagedFile
+from ottla.publish.job import Job
+from ottla.publish.journal import staged_path
 from ottla.storage.files import exists, join, open_file, read_bytes, set_modified
 from ottla.storage.object_store import StorageOptions
 

@@ -15,7 +15,9 @@ from ottla.log.files.time_index import write_time_index
 from ottla.log.write.extent import Extent, Staged, stage_extent
 from ottla.log.write.index_builder import IndexBuilder, SegmentConfig
 from ottla.log.write.side_files import SideFiles, stage_file
-from ottla.publish.journal import Job, StagedFile, new_staged_name, staged_path
+from ottla.publish.checked import StagedFile
+from ottla.publish.job import Job
+from ottla.publish.journal import new_staged_name, staged_path
 from ottla.region import Region
 from ottla.rules.producers.producer import ProducerState
 from ottla.rules.producers.transactions import read_markers

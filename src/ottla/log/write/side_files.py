@@ -10,7 +10,9 @@ from ottla.kernels.tables import Batches
 from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs, write_leader_epochs
 from ottla.log.files.producer_snapshot import write_producer_snapshot
 from ottla.log.files.transaction_index import write_transaction_index
-from ottla.publish.journal import Job, StagedFile, new_staged_name, staged_path
+from ottla.publish.checked import StagedFile
+from ottla.publish.job import Job
+from ottla.publish.journal import new_staged_name, staged_path
 from ottla.rules.producers.producer import (
     Origin,
     ProducerState,
