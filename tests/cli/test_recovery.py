@@ -8,7 +8,9 @@ from builders import Row, batch
 from cli.command import run
 from jobs.plain import tree
 from ottla.publish.checked import StagedFile
+from ottla.publish.job import Job
 from ottla.publish.journal import commit, new_staged_name, open_journals, run_job, staged_path
+from ottla.publish.locks import locked
 from ottla.storage.files import write_file
 
 GOOD = [batch([Row(at)]) for at in range(3)]
@@ -136,3 +138,20 @@ def test_people_are_told_what_was_finished(tmp_path: Path) -> None:
     half_published(tmp_path / "out")
     shown = run("finish", tmp_path / "out", "--format", "text").out
     assert shown == f"published j: 2 files, {2 * len(GOOD[0])} bytes\n"
+
+
+def test_a_journal_that_the_machine_fails_at_does_not_keep_others_from_being_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    for name in ("a", "b"):
+        with locked(Job(str(out), name)):
+            write_file(staged_path(Job(str(out), name), "f"), b"log")
+            commit(Job(str(out), name), [StagedFile("f", f"{name}-0/0.log", 3)], [])
+    out.mkdir()
+    (out / "a-0").write_bytes(b"a file where a folder is wanted")
+    finished = run("finish", out)
+    assert finished.status == 2
+    assert [row["action"] for row in finished.lines] == ["refused", "published"]
+    assert (out / "b-0" / "0.log").read_bytes() == b"log"
+    assert "Not a directory; a part of this path is a file" in capsys.readouterr().err

@@ -4,9 +4,10 @@ import argparse
 import sys
 from typing import Any, Final
 
+from ottla.cli.advice import describe
 from ottla.cli.flags import FLAGS
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
-from ottla.errors import Row
+from ottla.errors import Row, WordedError
 from ottla.jobs.finish import finish_journals, give_up_journal
 
 _EXAMPLE: Final = """example:
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(row: Row, style: Format) -> None:
     if "why" in row:
-        row = row | {"why": str(row["why"].worded(FLAGS))}
+        row = row | {"why": _why(row["why"])}
         print(f"ottla: {row['why']}", file=sys.stderr)
     if style is Format.JSONL:
         write(json_line(row))
@@ -78,3 +79,7 @@ def _print(row: Row, style: Format) -> None:
         write_text(f"lost {row['file']}: {row['bytes']} bytes\n")
     elif row["action"] in _TEXTS:
         write_text(_TEXTS[row["action"]].format(**row) + "\n")
+
+
+def _why(error: WordedError | OSError) -> str:
+    return describe(error) if isinstance(error, OSError) else str(error.worded(FLAGS))

@@ -32,8 +32,8 @@ def finish_committed(out: str, storage: StorageOptions) -> None:
 def finish_journals(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> list[Row]:
     """Publish what was committed and discard what was not, unless somebody works on it.
 
-    A journal that is refused, whose row has the error as `why`, does not keep the others from being
-    finished.
+    A journal that is refused, or that the machine fails at, has the error as `why` in its row, and
+    does not keep the others from being finished.
     """
     if not exists(out, storage) and not exists(journal_folder(out), storage):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), out)
@@ -57,7 +57,7 @@ def _finish(job: Job) -> Row:
             row = _row(job, "published", [file.size for file in committed_files(job)])
             publish(job)
             return row
-    except PublishError as error:
+    except (PublishError, OSError) as error:
         return _row(job, "refused") | {"why": error}
 
 
