@@ -23,6 +23,8 @@ from ottla.kernels.tables import Int64s
 from ottla.log.read.index_entries import entries_beside
 from ottla.log.read.records import Mode, RecordRequest, read_records, to_batches
 from ottla.log.read.windows import read_windows
+from ottla.publish.job import has_siblings
+from ottla.publish.locks import refuse_claimed
 from ottla.storage.files import (
     File,
     Path,
@@ -96,6 +98,7 @@ def write_segment(
     target = local_path(path)
     if os.path.exists(target):
         raise PublishError(f"{target} exists; Ottla does not overwrite segments")
+    _refuse_claimed(target)
     staged = f"{target}.{uuid.uuid4().hex}.tmp"
     try:
         with open_output(staged) as out:
@@ -106,6 +109,13 @@ def write_segment(
         if os.path.exists(staged):
             os.unlink(staged)
     return size
+
+
+def _refuse_claimed(target: str) -> None:
+    """Fail if a job writes to the log directory that the segment would be in."""
+    out = os.path.dirname(os.path.dirname(os.path.realpath(target)))
+    if has_siblings(out):
+        refuse_claimed(out)
 
 
 def _write_batches(

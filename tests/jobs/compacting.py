@@ -19,8 +19,10 @@ from ottla.jobs.compact.learn import (
 )
 from ottla.jobs.compact.plan import Compaction, plan_first_pass, plan_second_pass, plan_surveys
 from ottla.jobs.compact.survey import Surveyed, survey_log
+from ottla.jobs.output import require_room
+from ottla.publish.account import read_account
 from ottla.publish.job import Job
-from ottla.publish.journal import run_job, scratch_job
+from ottla.publish.journal import is_published, run_job, scratch_job
 from ottla.rules.cleaner.compaction import Round
 from rules import cleaning, naive_compaction
 from rules.cleaning import as_read, decode
@@ -33,6 +35,9 @@ def compact_plainly(plan: Compaction) -> list[dict[str, Any]]:
     """The tasks of a compaction one after another; `plan` says what time it is."""
     assert plan.now is not None
     with run_job(plan.out, plan.name) as job:
+        if is_published(job):
+            return read_account(job)
+        require_room(job, [log.name for log in plan.logs if log.name is not None])
         surveyed = survey_plainly(plan)
         found, uncleanable = learn_plainly(plan, job, surveyed)
         for error in uncleanable.values():

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import naive
-from ottla.jobs.output import OutputJob, publish_output
+from ottla.jobs.output import OutputJob, publish_output, require_room
+from ottla.publish.account import read_account
 from ottla.publish.job import Job, job_name
-from ottla.publish.journal import run_job
+from ottla.publish.journal import is_published, run_job
 
 Record = tuple[int, int, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
 
@@ -14,6 +15,9 @@ Record = tuple[int, int, bytes | None, bytes | None, tuple[tuple[bytes, bytes | 
 def run_plainly(plan: OutputJob) -> list[dict[str, Any]]:
     """Stage, close, commit and publish without Spark."""
     with run_job(plan.out, job_name(plan.inputs, plan.options), plan.storage) as job:
+        if is_published(job):
+            return read_account(job)
+        require_room(job, plan.log_starts)
         return publish_plainly(job, plan)
 
 

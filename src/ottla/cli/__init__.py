@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Sequence
 
 from ottla.cli.advice import describe
+from ottla.cli.claim import claim
 from ottla.cli.flags import FLAGS
 from ottla.cli.waiting import tell_waiting
 from ottla.errors import (
@@ -89,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser(chosen).parse_args(words)
     try:
         tell_waiting(arguments)
-        return int(arguments.run(arguments))
+        with claim(arguments):
+            return int(arguments.run(arguments))
     except CorruptLogError as error:
         print(f"ottla: {error.violation}", file=sys.stderr)
         return PROBLEMS_FOUND

@@ -33,6 +33,7 @@ def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
 def add_out(parser: argparse.ArgumentParser) -> None:
     """Where a job writes; what is no partition lies in the sibling OUT.ottla."""
     parser.add_argument("out", metavar="OUT", help="where to write; OUT.ottla holds the account")
+    parser.set_defaults(writes=True)
 
 
 def add_rewrite(parser: argparse.ArgumentParser) -> None:

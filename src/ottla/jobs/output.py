@@ -1,11 +1,15 @@
 """A job that writes: parts that are staged in parallel, and what each partition adds at the end."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ottla.errors import Row
+from ottla.catalog.chosen import ChosenLogs
+from ottla.catalog.logs import Log
+from ottla.errors import OptionError, PublishError, Row
 from ottla.format.names import TopicPartition
 from ottla.log.write.extent import stage_log_starts
 from ottla.publish.account import combine_accounts, write_account
@@ -13,8 +17,8 @@ from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job
 from ottla.publish.journal import commit, publish
 from ottla.publish.locks import lock_output
-from ottla.storage.files import Entry
-from ottla.storage.object_store import StorageOptions
+from ottla.storage.files import Entry, is_remote, join, list_names, local_path
+from ottla.storage.object_store import S3_SCHEMES, StorageOptions
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -57,6 +61,49 @@ class OutputJob:
     close: Callable[[Job, Any], FinishedPartition]
     log_starts: Mapping[TopicPartition, int | None]
     remember: Callable[[Mapping[str, FinishedPartition]], Sequence[Any]] = nothing_to_remember
+
+
+def choose_inputs(chosen: ChosenLogs, out: str, *, with_internal: bool = True) -> list[Log]:
+    """The logs of which a job writes something to OUT.
+
+    To write into what is read, or around it, is refused, however the two are named.
+    """
+    _require_apart(out, chosen.paths)
+    logs = chosen.logs() if with_internal else chosen.user_logs()
+    _require_apart(out, [log.partition.path for log in logs])
+    return logs
+
+
+def _require_apart(out: str, paths: Iterable[str]) -> None:
+    target = _real(out)
+    for path in paths:
+        source = _real(path)
+        if _holds(source, target) or _holds(target, source):
+            raise OptionError(
+                f"{out} and {path} are the same place, or one is inside of the other: what is read"
+                " must stay as it is; choose another OUT"
+            )
+
+
+def _real(path: str) -> str:
+    """The one name of a place: without links, and with one name for each store."""
+    if not is_remote(path):
+        return os.path.realpath(local_path(path))
+    scheme, _, rest = path.partition("://")
+    return f"{'s3' if scheme in S3_SCHEMES else scheme}://{posixpath.normpath(rest)}"
+
+
+def _holds(folder: str, path: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def require_room(job: Job, names: Iterable[TopicPartition]) -> None:
+    """Refuse, before any work, to write a log where one is: two would become one."""
+    there = set(list_names(job.out, job.storage))
+    for name in sorted(names):
+        directory = str(name)
+        if directory in there and list_names(join(job.out, directory), job.storage):
+            raise PublishError(f"{join(job.out, directory)} is in the way: choose another OUT")
 
 
 def publish_output(

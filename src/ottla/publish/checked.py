@@ -204,6 +204,16 @@ def is_target(target: object) -> bool:
     return parse_directory_name(directory)[0] != UNNAMED and of_partition
 
 
+def is_checkpoint(target: str) -> bool:
+    """Whether what is published there is replaced by whoever writes next.
+
+    >>> is_checkpoint("orders-0/leader-epoch-checkpoint"), is_checkpoint("orders-0/0.log")
+    (True, False)
+    """
+    directory, _, name = target.rpartition("/")
+    return name in (_OF_PARTITION if directory else _OF_LOG_DIRECTORY)
+
+
 def _short(value: object) -> str:
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.errors import PublishError
-from ottla.storage.files import Entry, is_remote, join
+from ottla.storage.files import Entry, is_remote, join, local_path
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 
@@ -30,12 +31,16 @@ class Job:
 def journal_folder(out: str) -> str:
     """The sibling of OUT that holds all that is not a partition.
 
+    A link is followed: whoever names OUT in another way meets the same journals and locks, and
+    what is staged lies on the disk of OUT.
+
     >>> journal_folder("/data/restored/")
     '/data/restored.ottla'
     """
-    if not has_siblings(out):
+    real = out if is_remote(out) else os.path.realpath(local_path(out))
+    if not has_siblings(real):
         raise PublishError(f"{out} can not be written to as a whole: name a folder in it")
-    return f"{out.rstrip('/')}.ottla"
+    return f"{real.rstrip('/')}.ottla"
 
 
 def has_siblings(out: str) -> bool:

@@ -4,7 +4,7 @@ A broker refuses to start when a log directory holds a folder that is not a part
 partition directories and Kafka's own checkpoint files; all that a job needs lies in the sibling
 `OUT.ottla/JOB/`:
 
-    lock              held by the processes that work on the job, on a local disk
+    lock              held by the processes that work on the job, on a local disk (`locks`)
     staging/          files under names that no other attempt uses
     finished/K.json   partition K is staged: its files and its account
     quarantine/       what a job left out
@@ -17,13 +17,14 @@ What a journal says is checked first (`checked`), and a quarantine is never dele
 that is left of what a salvage took out.
 """
 
+import errno
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Final
 
-from ottla.errors import PublishError
+from ottla.errors import PublishError, Term
 from ottla.publish.checked import (
     FinishedPartition,
     StagedFile,
@@ -31,6 +32,7 @@ from ottla.publish.checked import (
     check_ours,
     encode_json,
     is_bare,
+    is_checkpoint,
     is_target,
     own_sizes,
     parse_files,
@@ -38,7 +40,7 @@ from ottla.publish.checked import (
     read_json,
 )
 from ottla.publish.job import Job, journal_folder
-from ottla.publish.locks import PUBLISHED, lock_output, locked
+from ottla.publish.locks import PUBLISHED, busy, claim_output, lock_output, locked
 from ottla.storage.files import (
     create_file,
     delete_file,
@@ -51,6 +53,7 @@ from ottla.storage.files import (
     local_path,
     move_below,
     move_files,
+    sync_directory,
     write_file,
 )
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
@@ -59,20 +62,24 @@ _COMMIT: Final = "commit.json"
 _STAGING: Final = "staging"
 _FINISHED: Final = "finished"
 _QUARANTINE: Final = "quarantine"
+_SCRATCH: Final = "scratch-"  # how jobs begin that publish nothing
 
 
 @contextmanager
 def run_job(out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Job]:
     """Settle what other jobs left, then begin this one or go on where it was killed.
 
-    On a local disk the job is locked while the block runs, so that nobody takes it for a dead one.
+    On a local disk nobody else writes to OUT while the block runs, and the job is locked, so that
+    nobody takes it for a dead one.
     """
     job = Job(out, name, storage)
-    with locked(job) as mine:
+    require_one_disk(out)
+    with claim_output(out), locked(job) as mine:
         if not mine:
             raise PublishError(f"another process is running this job: {job.folder}")
         with lock_output(out):
-            settle(out, storage, running=name)
+            if settle(out, storage, running=name):
+                raise busy(out)
             if is_published(job):
                 _forget_if_taken_away(job)
             elif is_committed(job):
@@ -83,7 +90,7 @@ def run_job(out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS) -> I
 @contextmanager
 def scratch_job(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Job]:
     """A job that publishes nothing: what it stages goes with it, and other jobs are left alone."""
-    job = Job(out, f"scratch-{uuid.uuid4().hex}", storage)
+    job = Job(out, f"{_SCRATCH}{uuid.uuid4().hex}", storage)
     with locked(job):
         try:
             yield job
@@ -95,11 +102,24 @@ def scratch_job(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator
 
 
 def _forget_if_taken_away(job: Job) -> None:
-    """Let a job run again when what it published is no longer there."""
+    """Let a job run again when what it published is no longer there; a part of it is refused.
+
+    Checkpoints are no proof: others write them again. Logs may have grown under a broker.
+    """
     files = _read_files(job, PUBLISHED)
+    files = [file for file in files if not is_checkpoint(file.target)] or files
     there = _published_sizes(job, files)
-    if any(file.target not in there for file in files):
+    cut = [file for file in files if there.get(file.target, -1) < file.size]
+    if cut and len(there) == 0:
         delete_file(job.path(PUBLISHED), job.storage)
+    elif cut:
+        target = join(job.out, cut[0].target)
+        found = there.get(cut[0].target)
+        has = "is gone" if found is None else f"has {found} bytes"
+        raise PublishError(
+            f"{target} {has}, but had {cut[0].size} when this job was done: take all of {job.out}"
+            " away to do it again, or choose another OUT"
+        )
 
 
 def is_published(job: Job) -> bool:
@@ -156,6 +176,13 @@ def commit(job: Job, files: Sequence[StagedFile], account: Sequence[Mapping[str,
     """Decide what the job publishes, once; whoever comes later follows the first."""
     _check_commit(job, files)
     content = {"files": [file._asdict() for file in files], "account": list(account)}
+    if not is_remote(job.out):
+        # A killed run may have made them and not come to sync what they are in.
+        folder = local_path(journal_folder(job.out))
+        for made in (os.path.dirname(folder), folder, local_path(job.folder)):
+            sync_directory(made)
+        if exists(job.path(_STAGING)):
+            sync_directory(local_path(job.path(_STAGING)))
     create_file(job.path(_COMMIT), encode_json(content), job.storage)
 
 
@@ -173,6 +200,48 @@ def _check_commit(job: Job, files: Sequence[StagedFile]) -> None:
             raise PublishError(f"{file.staged} has {file.size} bytes when staged, now {found}")
         if file.target in there and not file.replaces:
             raise PublishError(f"{join(job.out, file.target)} is in the way")
+    if apart := _other_disk(job, files):
+        raise PublishError(
+            f"{apart} is on another file system than {job.folder}: unmount it, or choose another"
+            " OUT; the same job then goes on where it stopped"
+        )
+
+
+def require_one_disk(out: str) -> None:
+    """Refuse, before any work, an OUT into which nothing can be moved from its journals."""
+    if is_remote(out):
+        return
+    folder = journal_folder(out)
+    if _device(local_path(out)) != _device(folder):
+        raise PublishError(
+            f"{out} is on another file system than {folder}, where its files would be staged: name"
+            " a folder in it as OUT"
+        )
+
+
+def _other_disk(job: Job, files: Iterable[StagedFile]) -> str | None:
+    """A folder in OUT that is a disk of its own: nothing can be moved there at once."""
+    if is_remote(job.out):
+        return None
+    disk = _device(local_path(job.folder))
+    folders = {local_path(join(job.out, os.path.dirname(file.target))) for file in files}
+    return next((folder for folder in sorted(folders) if _device(folder) != disk), None)
+
+
+def _device(path: str) -> int:
+    """The file system of a path, or of the folder in which it would be made."""
+    while True:
+        try:
+            return os.stat(path).st_dev
+        except FileNotFoundError:
+            path = os.path.dirname(os.path.abspath(path))
+
+
+def _unfinished(what: str, remedy: str) -> PublishError:
+    """What to raise of a journal that stays as it is; it must not stay for ever."""
+    return PublishError(
+        f"{what}: {remedy} and finish the journal, or give it up: see ", Term.FINISH
+    )
 
 
 def _published_sizes(job: Job, files: Iterable[StagedFile]) -> dict[str, int]:
@@ -218,11 +287,17 @@ def publish(job: Job) -> None:
     files = committed_files(job)
     staged = staged_sizes(job)
     _check_way(job, files, staged)
-    move_below(
-        job.out,
-        [(staged_path(job, file.staged), file.target) for file in files if file.staged in staged],
-        job.storage,
-    )
+    moves = [
+        (staged_path(job, file.staged), file.target) for file in files if file.staged in staged
+    ]
+    try:
+        move_below(job.out, moves, job.storage)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        # One disk, and a part of it mounted again inside of OUT.
+        what = f"{job.out} holds a mount, to which nothing can be moved from {job.folder}"
+        raise _unfinished(what, "unmount it") from error
     delete_tree(job.path(_STAGING), job.storage)
     delete_tree(job.path(_FINISHED), job.storage)
     move_files([(job.path(_COMMIT), job.path(PUBLISHED))], job.storage)
@@ -235,17 +310,32 @@ def _check_way(job: Job, files: Sequence[StagedFile], staged: Mapping[str, int])
         target = join(job.out, file.target)
         found = staged.get(file.staged, there.get(file.target))
         if found is None:
-            raise PublishError(f"{file.target} is neither staged nor published in {job.out}")
+            what = f"{file.target} is neither staged nor published in {job.out}"
+            raise _unfinished(what, "bring it back")
         if found != file.size:
-            raise PublishError(f"{target} was committed with {file.size} bytes, now it has {found}")
-        # A rename leaves one of both; a copy in an object store may have been killed before it
-        # deleted what it had copied.
-        is_copy = is_remote(job.out) and there.get(file.target) == file.size
-        if file.staged in staged and file.target in there and not (file.replaces or is_copy):
-            raise PublishError(f"{target} is in the way of what {job.folder} committed")
+            what = f"{target} was committed with {file.size} bytes, now it has {found}"
+            raise _unfinished(what, "bring it back")
+        in_both = file.staged in staged and file.target in there
+        if in_both and not (file.replaces or _is_moved(job, file, there[file.target])):
+            what = f"{target} is in the way of what {job.folder} committed"
+            raise _unfinished(what, "move it away")
+    if apart := _other_disk(job, files):
+        raise _unfinished(f"{apart} is on another file system than {job.folder}", "unmount it")
     if not is_remote(job.out):
         for folder in {os.path.dirname(file.target) for file in files}:
             _refuse_links(local_path(job.out), folder)
+
+
+def _is_moved(job: Job, file: StagedFile, size: int) -> bool:
+    """Whether what is in place is the staged file itself.
+
+    A copy in an object store may have been killed before it deleted what it had copied; and a disk
+    that lost power may have kept both names of a file that was renamed.
+    """
+    if is_remote(job.out):
+        return size == file.size
+    target = local_path(join(job.out, file.target))
+    return os.path.samestat(os.lstat(local_path(staged_path(job, file.staged))), os.lstat(target))
 
 
 def _refuse_links(out: str, folder: str) -> None:
@@ -266,6 +356,7 @@ def discard(job: Job) -> None:
 def forget(job: Job) -> None:
     """Delete all of a journal but its quarantine."""
     _check(job)
+    delete_file(job.path(_COMMIT), job.storage)  # first: half of a commit could never be published
     if not exists(job.path(_QUARANTINE), job.storage):
         delete_tree(job.folder, job.storage)
         return
@@ -276,23 +367,26 @@ def forget(job: Job) -> None:
             delete_file(job.path(name), job.storage)
 
 
-def settle(out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, running: str = "") -> None:
+def settle(out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, running: str = "") -> list[str]:
     """Finish every open journal that was committed and discard the others, but for `running`.
 
-    A local job whose process lives is left alone. An object store has no locks: there, one job at a
-    time may write to OUT, and a second makes the first fail when it commits.
+    A local job whose process lives is left alone, and named if it will write. An object store has
+    no locks: there, one job at a time may write to OUT, and a second makes the first fail when it
+    commits.
     """
+    alive = []
     for name in open_journals(out, storage):
         job = Job(out, name, storage)
         if name == running:
             continue
         with locked(job) as mine:
             if not mine:
-                continue
-            if exists(job.path(_COMMIT), storage):
+                alive.append(name)
+            elif exists(job.path(_COMMIT), storage):
                 publish(job)
             else:
                 forget(job)
+    return [name for name in alive if not name.startswith(_SCRATCH)]
 
 
 def publish_committed(

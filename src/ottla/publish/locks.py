@@ -1,23 +1,81 @@
-"""Who works on a job, and who decides what is added to OUT: locks that the kernel frees at death.
+"""Who writes to OUT, who works on a job, who decides: locks that the kernel frees at death.
 
-An object store has none.
+    OUT.ottla/writer     one job at a time, from before it is planned until it is published
+    OUT.ottla/JOB/lock   the processes that work on the job
+    OUT.ottla/lock       whoever settles journals, commits or publishes, for as long as that takes
+
+They are taken in this order. An object store has none.
 """
 
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
+from ottla.errors import PublishError
 from ottla.publish.checked import check_ours
 from ottla.publish.job import Job, journal_folder
 from ottla.storage.files import is_remote, local_path, make_folders
 
 PUBLISHED: Final = "published.json"
 _LOCK: Final = "lock"
+_WRITER: Final = "writer"
 
 _held: dict[str, int] = {}  # descriptors of the locks that `hold` took, by path
+_claims = threading.local()  # the folders whose `writer` this thread holds
+
+
+@contextmanager
+def claim_output(out: str) -> Iterator[None]:
+    """Be the one job that writes to OUT, or fail at once; a claim inside another is the same."""
+    folder = local_path(journal_folder(out))
+    claimed = _claims.__dict__.setdefault("folders", set())
+    if is_remote(out) or folder in claimed:
+        yield
+        return
+    descriptor = _lock([folder], fcntl.LOCK_EX | fcntl.LOCK_NB, _WRITER)
+    if descriptor is None:
+        raise busy(out)
+    claimed.add(folder)
+    try:
+        yield
+    finally:
+        claimed.remove(folder)
+        with suppress(FileNotFoundError):  # somebody took the folder away
+            # Who opened the file meanwhile finds that it has no name, and opens another.
+            os.unlink(os.path.join(folder, _WRITER))
+        os.close(descriptor)
+        with suppress(OSError):  # journals are in there
+            os.rmdir(folder)
+
+
+def refuse_claimed(out: str) -> None:
+    """Fail if a job writes to OUT: it must find there at its end what it found when it began."""
+    if is_remote(out):
+        return
+    folder = local_path(journal_folder(out))
+    try:
+        descriptor = os.open(
+            os.path.join(folder, _WRITER), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+        )
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise busy(out) from None
+    finally:
+        os.close(descriptor)
+
+
+def busy(out: str) -> PublishError:
+    """What to raise where somebody else writes."""
+    return PublishError(
+        f"another process is writing to {out}: wait until it has ended, or choose another OUT"
+    )
 
 
 @contextmanager
@@ -71,10 +129,10 @@ def _lock_path(job: Job) -> str:
     return local_path(job.path(_LOCK))
 
 
-def _lock(folders: Sequence[str], operation: int) -> int | None:
+def _lock(folders: Sequence[str], operation: int, name: str = _LOCK) -> int | None:
     """Lock the last of some folders, each of which lies in the one before and is ours."""
     while True:
-        descriptor = _open_lock(folders)
+        descriptor = _open_lock(folders, name)
         if descriptor is None:
             continue
         try:
@@ -88,9 +146,9 @@ def _lock(folders: Sequence[str], operation: int) -> int | None:
         os.close(descriptor)
 
 
-def _open_lock(folders: Sequence[str]) -> int | None:
+def _open_lock(folders: Sequence[str], name: str) -> int | None:
     """The lock in the last folder; None if that was discarded while we came."""
-    path = os.path.join(local_path(folders[-1]), _LOCK)
+    path = os.path.join(local_path(folders[-1]), name)
     for folder in map(local_path, folders):
         make_folders(folder)
         try:

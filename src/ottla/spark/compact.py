@@ -42,6 +42,7 @@ from ottla.jobs.compact.survey import (
     read_surveyed,
     survey_task,
 )
+from ottla.jobs.output import require_room
 from ottla.publish.account import read_account
 from ottla.publish.job import Job
 from ottla.publish.journal import is_published, run_job, scratch_job
@@ -56,6 +57,7 @@ def compact(spark: SparkSession, plan: Compaction, *, quiet: bool = False) -> li
     with run_job(plan.out, plan.name, plan.storage) as job:
         if is_published(job):
             return read_account(job)
+        require_room(job, [log.name for log in plan.logs if log.name is not None])
         now = settle_now(job, plan, _clock())
         surveyed = _survey(spark, plan, now, quiet)
         found = read_found(job)

@@ -21,7 +21,7 @@ from ottla.errors import (
     Row,
     UnsupportedError,
 )
-from ottla.jobs.output import OutputJob, OutputPart, publish_output
+from ottla.jobs.output import OutputJob, OutputPart, publish_output, require_room
 from ottla.publish.account import read_account
 from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job, job_name
@@ -70,6 +70,7 @@ def run_output_job(spark: SparkSession, plan: OutputJob, *, quiet: bool = False)
     with run_job(plan.out, name, plan.storage) as job:
         if is_published(job):
             return read_account(job)
+        require_room(job, plan.log_starts)
         return stage_and_publish(spark, job, plan, quiet=quiet)
 
 

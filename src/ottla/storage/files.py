@@ -365,7 +365,8 @@ def _write_beside(target: str, data: bytes) -> str:
 def make_folders(path: str) -> None:
     """Make a local folder and what is missing above it; others may not write to any, by no umask.
 
-    What lies in a folder that others write to is not believed when it is met again.
+    What lies in a folder that others write to is not believed when it is met again. New folders are
+    durable.
     """
     if os.path.isdir(path):
         return
@@ -373,6 +374,7 @@ def make_folders(path: str) -> None:
         make_folders(os.path.dirname(path))
     with suppress(FileExistsError):
         os.mkdir(path, 0o755)
+    sync_directory(os.path.dirname(path))
 
 
 def sync_directory(path: str) -> None:
@@ -443,27 +445,42 @@ def move_below(
     if is_remote(root):
         move_files([(source, join(root, name)) for source, name in moves], options)
         return
-    os.makedirs(local_path(root), exist_ok=True)
+    real = os.path.realpath(local_path(root))
+    os.makedirs(real, exist_ok=True)
     by_folder: dict[str, list[tuple[str, str]]] = {}
     for source, name in moves:
         by_folder.setdefault(posixpath.dirname(name), []).append((source, name))
     for folder, files in by_folder.items():
-        with _open_below(local_path(root), folder.split("/") if folder else []) as descriptor:
+        with _open_below(real, folder) as descriptor:
             for source, name in files:
                 target = posixpath.basename(name)
                 os.replace(local_path(source), target, dst_dir_fd=descriptor)
             os.fsync(descriptor)
+    # Whoever made a folder may have been killed before its name was durable.
+    for above in {above for folder in by_folder for above in _folders_above(folder)}:
+        with _open_below(real, above) as descriptor:
+            os.fsync(descriptor)
+    sync_directory(os.path.dirname(real))
+
+
+def _folders_above(folder: str) -> Iterator[str]:
+    """
+    >>> list(_folders_above("topic=t/partition=0"))
+    ['topic=t', '']
+    """
+    while folder:
+        folder = posixpath.dirname(folder)
+        yield folder
 
 
 @contextmanager
-def _open_below(root: str, names: Sequence[str]) -> Iterator[int]:
+def _open_below(root: str, folder: str) -> Iterator[int]:
     """A folder below another, made if need be: who may write there can not lead us elsewhere."""
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for name in names:
+        for name in filter(None, folder.split("/")):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=descriptor)
-                os.fsync(descriptor)
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
             inner = os.open(name, flags, dir_fd=descriptor)
             os.close(descriptor)

@@ -34,7 +34,7 @@ from ottla.jobs.compact.survey import (
     read_cleaner_checkpoints,
     write_facts,
 )
-from ottla.jobs.output import OutputJob, nothing_to_close
+from ottla.jobs.output import OutputJob, choose_inputs, nothing_to_close
 from ottla.log.files.partition import Segment
 from ottla.log.read.bounds import Bounds
 from ottla.log.write.extent import find_extent, join_lineage, read_lineage
@@ -104,7 +104,7 @@ def plan_compaction(
     explains: bool = False,
 ) -> Compaction:
     """Compact what is chosen into OUT."""
-    logs = [log for log in chosen.logs() if log.partition.segments]
+    logs = [log for log in choose_inputs(chosen, out) if log.partition.segments]
     if not logs:
         raise OptionError(f"{', '.join(chosen.paths)}: no partition here has a segment")
     checkpoints = _checkpoints(chosen, logs)

@@ -37,7 +37,7 @@ from ottla.jobs.export.source import (
     remember_record,
 )
 from ottla.jobs.finish import finish_committed
-from ottla.jobs.output import OutputJob, nothing_to_close
+from ottla.jobs.output import OutputJob, choose_inputs, nothing_to_close
 from ottla.jobs.read.records import read_for_connector
 from ottla.log.read.records import Mode, obey
 from ottla.options.read import SliceAccess
@@ -97,7 +97,7 @@ class ExportPart:
 
 def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJob:
     """Export what is chosen, as far as it is not in OUT already."""
-    logs = chosen.user_logs()
+    logs = choose_inputs(chosen, out, with_internal=False)
     finish_committed(out, chosen.storage)
     form = _form(chosen, options)
     done = exported_offsets(out, chosen.storage)

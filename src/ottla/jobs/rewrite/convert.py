@@ -14,7 +14,7 @@ from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
 from ottla.catalog.slices import Slice
 from ottla.catalog.stable import find_stable
-from ottla.jobs.output import OutputJob
+from ottla.jobs.output import OutputJob, choose_inputs
 from ottla.jobs.rewrite.extent import settle_bounds
 from ottla.jobs.rewrite.plan import (
     DEFAULT_SPLIT_BYTES,
@@ -98,7 +98,7 @@ def plan_convert(
     """
     conversions = {topic: replace(conversion, **its) for topic, its in by_topic.items()}
     rewritings = []
-    for log in chosen.logs():
+    for log in choose_inputs(chosen, out):
         topic = log.name.topic
         change = Converting(
             conversions.get(topic, conversion),

@@ -26,7 +26,7 @@ from ottla.errors import OptionError, Term
 from ottla.format.arrays import Bools
 from ottla.format.names import is_topic_name
 from ottla.format.sentinels import NO_TIMESTAMP
-from ottla.jobs.output import OutputJob
+from ottla.jobs.output import OutputJob, choose_inputs
 from ottla.jobs.rewrite.extent import settle_bounds, settle_other
 from ottla.jobs.rewrite.plan import (
     DEFAULT_SPLIT_BYTES,
@@ -169,7 +169,7 @@ def plan_restore(
     config: SegmentConfig = SegmentConfig(),  # noqa: B008  (frozen)
 ) -> OutputJob:
     """Copy what is chosen into OUT."""
-    logs = chosen.logs()
+    logs = choose_inputs(chosen, out)
     _check_renaming(logs, renaming)
     rewritings = [_rewriting(log, Restoring(wanted), renaming, chosen) for log in logs]
     directories = [each.directory for each in rewritings]

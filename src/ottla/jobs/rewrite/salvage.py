@@ -12,7 +12,7 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.catalog.chosen import ChosenLogs
 from ottla.errors import PublishError
 from ottla.format.names import TopicPartition
-from ottla.jobs.output import OutputJob
+from ottla.jobs.output import OutputJob, choose_inputs
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.salvage.found import StagedFound, stage_found
 from ottla.log.salvage.plan import plan_from
@@ -69,7 +69,7 @@ def plan_salvage_job(
     chosen: ChosenLogs, out: str, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> OutputJob:
     """Salvage what is chosen into OUT."""
-    logs = chosen.logs()
+    logs = choose_inputs(chosen, out)
     searches = {
         os.path.basename(log.partition.path): [
             (f"{os.path.basename(log.partition.path)}.{segment.base_offset:020d}", segment)

@@ -1,7 +1,8 @@
 """A save from the driver's side: what is there before, and what becomes of all that was staged.
 
 To write `commit.json` is the commit point, as for every job. Who decides on it holds the lock of
-OUT, so that two saves never take the same offsets.
+OUT, so that two saves never take the same offsets. Saves go on beside each other, but not beside
+another job.
 """
 
 import hashlib
@@ -32,9 +33,10 @@ from ottla.publish.journal import (
     is_published,
     publish,
     publish_committed,
+    require_one_disk,
     settle,
 )
-from ottla.publish.locks import hold, lock_output
+from ottla.publish.locks import hold, lock_output, refuse_claimed
 from ottla.storage.files import exists, is_remote, join, list_names, local_path
 
 _SAVE: Final = "save-"
@@ -51,6 +53,8 @@ def begin_writing(options: WriteOptions) -> Writing:
     out = options.path
     if not is_remote(out) and may_be_owned(local_path(join(out, "topic-0", "0.log"))):
         raise PublishError(f"a broker is running on {out}: stop it before writing there")
+    require_one_disk(out)
+    refuse_claimed(out)
     with lock_output(out):
         if exists(out, options.storage):
             _finish_committed(out, options)
@@ -99,6 +103,7 @@ def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]
     """Place what tasks staged, in their order, behind what is there, and publish it, once."""
     hold(job)  # the workers that held it may be gone, and others discard what nobody holds
     with lock_output(job.out):
+        refuse_claimed(job.out)
         _finish_committed(job.out, writing.options)
         settle(job.out, job.storage, running=job.name)
         if is_done(job):
