@@ -8,7 +8,7 @@ First headers are surveyed, a task for each log (`survey`); then the offsets tha
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from ottla.catalog.chosen import ChosenLogs
@@ -35,6 +35,7 @@ from ottla.jobs.compact.survey import (
     write_facts,
 )
 from ottla.jobs.output import OutputJob, choose_inputs, nothing_to_close
+from ottla.log.files.checkpoints import EpochStart
 from ottla.log.files.partition import Segment
 from ottla.log.read.bounds import Bounds
 from ottla.log.write.extent import find_extent, join_lineage, read_lineage
@@ -54,7 +55,8 @@ _SURVIVORS: Final = "survivors.json"
 class Compaction:
     """What to compact into `out`. Without `now` the clock of the first run counts, also for others.
 
-    `explains` counts what would stay and writes nothing; then every log is cleaned that has
+    `lineages` are the leader epochs that the checkpoints of the logs name. `explains` counts what
+    would stay and writes nothing: nobody needs them then, and every log is cleaned that has
     something to clean, whether a broker would choose it or not.
     """
 
@@ -64,6 +66,7 @@ class Compaction:
     now: int | None
     logs: tuple[Log, ...]
     checkpoints: Mapping[TopicPartition, int]
+    lineages: Mapping[TopicPartition, tuple[EpochStart, ...]] = field(default_factory=dict)
     explains: bool = False
 
     @property
@@ -108,10 +111,11 @@ def plan_compaction(
     if not logs:
         raise OptionError(f"{', '.join(chosen.paths)}: no partition here has a segment")
     checkpoints = _checkpoints(chosen, logs)
-    if not explains:
-        for log in logs:  # refuses, before any work, what would cost remote data
-            read_lineage(log.partition, log.log_start, chosen.storage)
-    return Compaction(chosen, out, options, now, tuple(logs), checkpoints, explains)
+    lineages = {}
+    if not explains:  # refuses, before any work, what would cost remote data
+        for log in logs:
+            lineages[log.name] = read_lineage(log.partition, log.log_start, chosen.storage)
+    return Compaction(chosen, out, options, now, tuple(logs), checkpoints, lineages, explains)
 
 
 def plan_explanation(
@@ -308,8 +312,8 @@ def _closing(
     finished: Mapping[str, FinishedPartition],
     parts: Mapping[str, CompactPart],
 ) -> CompactedLog:
-    log, storage = each.log, plan.storage
-    extent = find_extent(log.partition, log.log_start, each.log_end, storage)
+    log, lineage = each.log, plan.lineages[each.log.name]
+    extent = find_extent(log.partition, log.log_start, each.log_end, lineage, plan.storage)
     epochs = join_lineage(extent.epochs, each.epochs)
     logs = [file for key in parts for file in finished[key].files if file.target.endswith(Kind.LOG)]
     bases = [part.base_offset for part in parts.values()]

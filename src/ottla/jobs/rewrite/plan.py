@@ -26,7 +26,14 @@ from ottla.log.check.order import first_offsets
 from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs
 from ottla.log.read.bounds import Bounds
 from ottla.log.read.windows import Window, read_windows, require_sound_windows
-from ottla.log.write.extent import Extent, Staged, find_extent, join_lineage, stage_extent
+from ottla.log.write.extent import (
+    Extent,
+    Staged,
+    find_extent,
+    join_lineage,
+    read_lineage,
+    stage_extent,
+)
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import LogWriter
 from ottla.log.write.side_files import SideFiles
@@ -337,7 +344,9 @@ def close_log(job: Job, log: RewrittenLog) -> FinishedPartition:
 def _find_extent(log: RewrittenLog) -> Extent:
     """That of the log that was read, within the bounds that were asked for."""
     end = find_log_end(log.source.partition, log.storage)
-    whole = find_extent(log.source.partition, log.bounds.start, end, log.storage)
+    partition, start = log.source.partition, log.bounds.start
+    lineage = read_lineage(partition, start, log.storage)
+    whole = find_extent(partition, start, end, lineage, log.storage)
     extent = whole.within(log.bounds.start, log.bounds.stop)
     magic = extent.magic if log.magic is None else log.magic
     epochs = join_lineage(extent.epochs, log.epochs)

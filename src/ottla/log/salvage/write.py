@@ -20,7 +20,7 @@ from ottla.log.check.order import first_offsets
 from ottla.log.files.partition import Partition
 from ottla.log.salvage.found import starts_of, take_rows
 from ottla.log.salvage.plan import SegmentPlan
-from ottla.log.write.extent import Extent, find_extent
+from ottla.log.write.extent import Extent, find_extent, read_lineage
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import SegmentWriter
 from ottla.publish.checked import FinishedPartition
@@ -43,7 +43,8 @@ def write_salvage(
     log_start: int | None,
 ) -> FinishedPartition:
     """Stage the kept batches under the partition's own name; `options` are the input's."""
-    extent = find_extent(partition, log_start, _log_end(plans), options)
+    lineage = read_lineage(partition, log_start, options)
+    extent = find_extent(partition, log_start, _log_end(plans), lineage, options)
     directory = posixpath.basename(partition.path)
     writer = SegmentWriter(job, directory, extent.base_offset, _AS_IT_WAS)
     written = _Written(max(extent.log_start, extent.base_offset))

@@ -84,16 +84,23 @@ class Staged(NamedTuple):
 
 
 def find_extent(
-    partition: Partition, log_start: int | None, log_end: int, storage: StorageOptions
+    partition: Partition,
+    log_start: int | None,
+    log_end: int,
+    epochs: tuple[EpochStart, ...],
+    storage: StorageOptions,
 ) -> Extent:
-    """That of a partition as it is; `log_start` is what the checkpoint of its directory says."""
+    """That of a partition as it is; `log_start` is what the checkpoint of its directory says.
+
+    `epochs` are what `read_lineage` found.
+    """
     base = first_base(partition, log_start)
     metadata = partition.others.get(PARTITION_METADATA)
     return Extent(
         base if log_start is None else log_start,
         base,
         max(log_end, base),
-        read_lineage(partition, log_start, storage),
+        epochs,
         None if metadata is None else read_bytes(metadata, storage),
         _find_magic(partition, storage),
         max((segment.log.modified_ns for segment in partition.segments[:1]), default=0)
