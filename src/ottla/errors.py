@@ -140,6 +140,7 @@ class Rule(str, Enum):
     TRANSACTION_INDEX_LOG = "transaction-index-log", Stage.INDEX
     # Other files beside the log.
     SIDE_FILE_HAS_LOG = "side-file-has-log", Stage.FILE, Severity.WARNING
+    SWAP_FINISHED = "swap-finished", Stage.FILE, Severity.WARNING
     SNAPSHOT_READABLE = "snapshot-readable", Stage.FILE
     SNAPSHOT_LOG = "snapshot-log", Stage.FILE, Severity.WARNING
     CHECKPOINT_READABLE = "checkpoint-readable", Stage.FILE

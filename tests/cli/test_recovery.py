@@ -40,6 +40,19 @@ def test_rebuilt_indexes_are_no_loss(tmp_path: Path) -> None:
     assert {row["step"] for row in done.of("step")} == {"rebuild"}
 
 
+def test_a_swap_that_is_finished_is_no_loss(tmp_path: Path) -> None:
+    logs = lay_out(tmp_path, b"".join(GOOD))
+    for kind, content in ((".log", GOOD[0] + GOOD[2]), (".index", b""), (".timeindex", b"")):
+        (logs / "orders-0" / f"{0:020d}{kind}.swap").write_bytes(content)
+    done = run("verify", "--recovery", logs)
+    assert done.status == 0
+    (log,) = done.of("log")
+    assert (log["logStartOffset"], log["logEndOffset"]) == (0, 3)
+    later = [row["file"] for row in done.of("step") if row["step"] not in ("delete", "rename")]
+    assert later
+    assert not [name for name in later if name.endswith(".swap")]
+
+
 def test_people_get_a_table(tmp_path: Path) -> None:
     done = run("verify", "--recovery", "--format", "text", lay_out(tmp_path, b"".join(GOOD)))
     head, *_, last = done.out.splitlines()

@@ -138,6 +138,7 @@ VERIFY: dict[Rule, Files] = {
     Rule.TRANSACTION_INDEX_ORDER: transaction_index((7, 3, 2, 1)),
     Rule.TRANSACTION_INDEX_LOG: transaction_index(),
     Rule.SIDE_FILE_HAS_LOG: log(batch()) | {f"t-0/{5:020d}.index": b""},
+    Rule.SWAP_FINISHED: {f"t-0/{0:020d}.log.swap": batch()},
     Rule.SNAPSHOT_READABLE: PRODUCED | {f"t-0/{2:020d}.snapshot": b""},
     Rule.SNAPSHOT_LOG: PRODUCED | {f"t-0/{2:020d}.snapshot": snapshot(5, 1)},
     Rule.CHECKPOINT_READABLE: EPOCHS | {CHECKPOINT: b"9\n"},

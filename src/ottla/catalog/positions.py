@@ -20,6 +20,7 @@ from ottla.log.files.time_index import (
     read_time_index,
 )
 from ottla.log.read.index_entries import points_at_batch, read_index_file
+from ottla.log.read.next_offset import last_known_batch
 from ottla.log.read.walk import walk_file
 from ottla.log.read.windows import read_windows
 from ottla.storage.files import File, is_remote, open_remaining, read_bytes
@@ -138,13 +139,7 @@ def _find_segment_end(segment: Segment, storage: StorageOptions) -> int | None:
         return segment.base_offset if segment.base_offset > 0 else None
     index = read_index(segment, storage)
     with open_remaining(segment.log, storage) as file:
-        start = 0
-        if index is not None and index.position.size:
-            inside = np.flatnonzero(index.position < file.size)
-            row = int(inside[-1]) if inside.size else -1
-            start = (
-                int(index.position[row]) if row >= 0 and points_at_batch(file, index, row) else 0
-            )
+        start = last_known_batch(file, index)
         end = _last_whole_offset(file, start)
         if end is None and start > 0:
             end = _last_whole_offset(file, 0)

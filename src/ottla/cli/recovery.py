@@ -9,6 +9,7 @@ from ottla.errors import Row
 from ottla.format.names import Kind
 from ottla.log.check.recovery import Recovery, Step, plan_recovery
 from ottla.log.files.partition import Partition
+from ottla.log.files.swaps import Reason
 
 _COLUMNS: Final = ("PARTITION", "STEP", "FILE", "POSITION", "WHY")
 
@@ -34,7 +35,11 @@ def print_recovery(chosen: ChosenLogs, style: Format) -> int:
 def _loses_bytes(plan: Recovery) -> bool:
     return any(
         action.step is Step.TRUNCATE
-        or (action.step is Step.DELETE and action.file.endswith(Kind.LOG))
+        or (
+            action.step is Step.DELETE
+            and action.file.endswith(Kind.LOG)
+            and action.why != Reason.REPLACED
+        )
         for action in plan.actions
     )
 

@@ -34,6 +34,7 @@ from ottla.log.check.side_files import (
     check_orphans,
     check_partition_metadata,
     check_snapshot,
+    check_swaps,
 )
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.read.windows import Window
@@ -80,6 +81,7 @@ def _check(
         yield from _check_segment(segment, seen, span, state, options)
     yield from check_leader_epoch_file(partition, state.epochs, options)
     yield from check_partition_metadata(partition, options)
+    yield from check_swaps(partition)
     yield from check_orphans(partition, state, first_base, options)
 
 

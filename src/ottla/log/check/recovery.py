@@ -6,7 +6,7 @@ at sizes and CRCs only, cuts a segment at the first bad batch, and deletes all s
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ from ottla.format.names import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     DirectoryState,
-    FileName,
     FileState,
     Kind,
 )
@@ -36,12 +35,13 @@ from ottla.log.files.checkpoints import (
 from ottla.log.files.index_file import rows_that_do_not_rise
 from ottla.log.files.partition import LogDirectory, Partition, Segment, read_checkpoint
 from ottla.log.files.producer_snapshot import read_producer_snapshot
+from ottla.log.files.swaps import Named, Settled
 from ottla.log.files.transaction_index import check_transaction_index
-from ottla.log.read.walk import walk_segment
+from ottla.log.read.next_offset import read_next_offset
 from ottla.log.read.windows import read_windows
 from ottla.log.write.index_builder import build_indexes
 from ottla.rules.producers.snapshots import out_of_range, strays
-from ottla.storage.files import Entry, open_remaining, read_bytes
+from ottla.storage.files import open_remaining, read_bytes
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 
@@ -88,10 +88,8 @@ def plan_recovery(
 ) -> Recovery:
     """What starting a broker on the directory would do to one of its partitions."""
     shutdown = read_shutdown(directory, partition, options)
-    actions, live = _settle_swaps(partition, options)
-    segments = _live_segments(live)
-    actions += _drop_orphans(live, segments)
-    loaded = _Loaded(actions, segments, options)
+    live = partition.settled.live
+    loaded = _Loaded(_drop_orphans(live, partition.segments), list(partition.segments), options)
     _load(loaded)
     deleting = partition.state is DirectoryState.DELETE
     if not shutdown.clean and not deleting:
@@ -107,7 +105,7 @@ def plan_recovery(
         loaded.actions.append(Action(Step.CREATE, partition.path, f"an empty segment at {start}"))
     loaded.actions += _check_epochs(partition, start, end, options)
     loaded.actions += _check_snapshots(live, loaded.segments, start, end, options)
-    return Recovery(loaded.actions, start, end)
+    return Recovery([*_settle(partition.settled), *map(_renamed, loaded.actions)], start, end)
 
 
 def read_shutdown(
@@ -136,71 +134,20 @@ class _Loaded:
     )  # next offsets of recovered segments, by base
 
 
-Live = list[tuple[FileName, Entry]]
-
-
-def _settle_swaps(partition: Partition, options: StorageOptions) -> tuple[list[Action], Live]:
+def _settle(settled: Settled) -> Iterator[Action]:
     """LogLoader's first three passes: temporary files go, complete swaps take their place."""
-    actions: list[Action] = []
-    cleaned = [name.offset for name, _ in partition.named if name.state is FileState.CLEANED]
-    least_cleaned = min(cleaned, default=None)
-    swaps: Live = []
-    live: Live = []
-    for name, entry in partition.named:
-        if name.state is FileState.DELETED and name.kind is not Kind.METADATA_SNAPSHOT:
-            actions.append(Action(Step.DELETE, entry.path, "marked as deleted"))
-        elif name.state is FileState.CLEANED:
-            actions.append(Action(Step.DELETE, entry.path, "of a cleaning that did not finish"))
-        elif name.state is FileState.SWAP:
-            if least_cleaned is not None and name.offset >= least_cleaned:
-                actions.append(Action(Step.DELETE, entry.path, "of a split that did not finish"))
-            else:
-                swaps.append((name, entry))
-        elif name.state is FileState.LIVE:
-            live.append((name, entry))
-    if not swaps:
-        return actions, live
-    return _swap(actions, swaps, live, options)
+    for entry, why in settled.deleted:
+        yield Action(Step.DELETE, entry.path, why)
+    for _, entry in settled.swapped:
+        yield Action(Step.RENAME, entry.path, "a swap that did not finish")
 
 
-def _swap(
-    actions: list[Action], swaps: Live, live: Live, options: StorageOptions
-) -> tuple[list[Action], Live]:
-    logs = [(name.offset, entry) for name, entry in swaps if name.kind is Kind.LOG]
-    low = min((offset for offset, _ in logs), default=0)
-    high = max((_next_offset(offset, entry, options) for offset, entry in logs), default=0)
-    kept: Live = []
-    for name, entry in live:
-        if low <= name.offset < high:
-            actions.append(Action(Step.DELETE, entry.path, "replaced by a swapped segment"))
-        else:
-            kept.append((name, entry))
-    for name, entry in swaps:
-        actions.append(Action(Step.RENAME, entry.path, "a swap that did not finish"))
-        kept.append((FileName(name.offset, name.kind), entry))
-    return actions, sorted(kept, key=lambda pair: (pair[0].offset, pair[0].kind))
+def _renamed(action: Action) -> Action:
+    """What is done to a file after it was swapped in."""
+    return replace(action, file=action.file.removesuffix(FileState.SWAP))
 
 
-def _next_offset(base_offset: int, entry: Entry, options: StorageOptions) -> int:
-    """The offset after the last batch that can be reached (LogSegment.readNextOffset)."""
-    with open_remaining(entry, options) as file:
-        batches = walk_segment(file).batches
-    return int(batches.last_offset[-1]) + 1 if batches.position.size else base_offset
-
-
-def _live_segments(live: Live) -> list[Segment]:
-    logs = {name.offset: entry for name, entry in live if name.kind is Kind.LOG}
-    return [
-        Segment(
-            base,
-            log,
-            {name.kind: entry for name, entry in live if name.offset == base and entry is not log},
-        )
-        for base, log in sorted(logs.items())
-    ]
-
-
-def _drop_orphans(live: Live, segments: Sequence[Segment]) -> list[Action]:
+def _drop_orphans(live: Sequence[Named], segments: Sequence[Segment]) -> list[Action]:
     bases = {segment.base_offset for segment in segments}
     return [
         Action(Step.DELETE, entry.path, "an index without its log")
@@ -216,7 +163,7 @@ def _load(loaded: _Loaded) -> None:
         if why:
             _recover(loaded, segment, why)
         elif Kind.TIME_INDEX not in segment.side_files:
-            path = _beside(segment, Kind.TIME_INDEX)
+            path = segment.beside(Kind.TIME_INDEX)
             loaded.actions.append(Action(Step.CREATE, path, "there is no time index"))
 
 
@@ -260,7 +207,7 @@ def _recover(loaded: _Loaded, segment: Segment, why: str) -> bool:
     )
     for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
         if kind in segment.side_files or kind is not Kind.TRANSACTION_INDEX:
-            loaded.actions.append(Action(Step.REBUILD, _beside(segment, kind), why))
+            loaded.actions.append(Action(Step.REBUILD, segment.beside(kind), why))
     if valid == segment.log.size:
         return False
     lost = segment.log.size - valid
@@ -297,16 +244,15 @@ def _log_end(loaded: _Loaded) -> int | None:
         return None
     last = loaded.segments[-1]
     known = loaded.ends.get(last.base_offset)
-    return known if known is not None else _next_offset(last.base_offset, last.log, loaded.options)
+    if known is not None:
+        return known
+    index = last.side_files.get(Kind.OFFSET_INDEX)
+    return read_next_offset(last.log, index, last.base_offset, loaded.options)
 
 
 def _delete_segment(segment: Segment, why: str) -> Iterator[Action]:
     for entry in (segment.log, *segment.side_files.values()):
         yield Action(Step.DELETE, entry.path, why)
-
-
-def _beside(segment: Segment, kind: Kind) -> str:
-    return segment.log.path.removesuffix(FileState.SWAP).removesuffix(Kind.LOG) + kind
 
 
 def _check_epochs(
@@ -326,7 +272,11 @@ def _check_epochs(
 
 
 def _check_snapshots(
-    live: Live, segments: Sequence[Segment], start: int, end: int, options: StorageOptions
+    live: Sequence[Named],
+    segments: Sequence[Segment],
+    start: int,
+    end: int,
+    options: StorageOptions,
 ) -> Iterator[Action]:
     """removeStraySnapshots, then truncateAndReload: the newest that can be read is loaded."""
     found = {name.offset: entry for name, entry in live if name.kind is Kind.PRODUCER_SNAPSHOT}

@@ -10,7 +10,6 @@ from ottla.format.names import (
     INDEX_KINDS,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
-    FileState,
     Kind,
 )
 from ottla.kernels.producers.state import Completed
@@ -78,7 +77,7 @@ def _check_transaction_index(
     segment: Segment, completed: Completed, options: StorageOptions
 ) -> Iterator[Violation]:
     entry = segment.side_files.get(Kind.TRANSACTION_INDEX)
-    path = entry.path if entry else segment.log.path.removesuffix(Kind.LOG) + ".txnindex"
+    path = entry.path if entry else segment.beside(Kind.TRANSACTION_INDEX)
     data = read_bytes(entry, options) if entry else b""
     yield from check_transaction_index(data, segment.base_offset, path)
     yield from check_transaction_index_against(read_transaction_index(data), completed, path)
@@ -154,13 +153,19 @@ def check_partition_metadata(partition: Partition, options: StorageOptions) -> I
         yield from _read(read_topic_id, entry, options)[1]
 
 
+def check_swaps(partition: Partition) -> Iterator[Violation]:
+    """Files that a broker was putting in place of others when it stopped."""
+    for entry, detail in partition.settled.explain():
+        yield Violation(Rule.SWAP_FINISHED, detail, entry.path, 0, size=entry.size)
+
+
 def check_orphans(
     partition: Partition, state: LogState, log_start: int, options: StorageOptions
 ) -> Iterator[Violation]:
     """Indexes without their log; snapshots that no segment begins with."""
     bases = {segment.base_offset for segment in partition.segments}
-    for name, entry in partition.named:
-        if name.state is not FileState.LIVE or name.offset in bases:
+    for name, entry in partition.settled.live:
+        if name.offset in bases:
             continue
         if name.kind in INDEX_KINDS:
             detail = "there is no log of this name: a broker deletes it"

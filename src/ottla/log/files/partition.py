@@ -8,7 +8,7 @@ import os
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla.format.names import (
@@ -30,6 +30,7 @@ from ottla.format.names import (
 )
 from ottla.format.sentinels import NO_OFFSET
 from ottla.log.files.checkpoints import read_offset_checkpoint
+from ottla.log.files.swaps import Named, Settled, settle, tell_swaps
 from ottla.log.files.text_logs import refuse_text
 from ottla.storage.files import (
     Entry,
@@ -38,7 +39,6 @@ from ottla.storage.files import (
     is_remote,
     join,
     list_files,
-    local_path,
     open_file,
     read_bytes,
 )
@@ -64,16 +64,25 @@ class Segment:
     log: Entry
     side_files: Mapping[Kind, Entry]
 
+    def beside(self, kind: Kind) -> str:
+        """The path that a side file has, whether there is one or not."""
+        folder, slash, name = self.log.path.rpartition("/")
+        return f"{folder}{slash}{name.partition('.')[0]}{kind}"
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The files of one directory. `named` are all that an offset names, in any state."""
+    """The files of one directory. `named` are all that an offset names, in any state.
+
+    `settled` are those that are the log, and segments are of them.
+    """
 
     path: str
     name: TopicPartition
     state: DirectoryState
     segments: tuple[Segment, ...]
-    named: tuple[tuple[FileName, Entry], ...]
+    named: tuple[Named, ...]
+    settled: Settled
     others: Mapping[str, Entry]
 
     def next_base_offset(self, index: int) -> int | None:
@@ -135,7 +144,7 @@ def _read_path(path: str, options: StorageOptions) -> list[LogDirectory]:
     folders = _by_folder(entries)
     homes: dict[str, list[Partition]] = defaultdict(list)
     for folder, files in folders.items():
-        partition = _read_partition(folder, files)
+        partition = _read_partition(folder, files, options)
         if partition.named or partition.name != UNNAMED:
             homes[posixpath.dirname(folder)].append(partition)
     return [
@@ -183,25 +192,28 @@ def _known_files(home: str, options: StorageOptions) -> dict[str, Entry]:
     }
 
 
-def _read_partition(folder: str, entries: Sequence[Entry]) -> Partition:
+def _read_partition(folder: str, entries: Sequence[Entry], options: StorageOptions) -> Partition:
     named, others = [], {}
     for entry in entries:
-        name = posixpath.basename(entry.path)
-        parsed = parse_file_name(name)
+        base = posixpath.basename(entry.path)
+        parsed = parse_file_name(base)
         if parsed:
             named.append((parsed, entry))
         else:
-            others[name] = entry
+            others[base] = entry
     named.sort(key=lambda pair: (pair[0].offset, pair[0].kind, pair[0].state))
+    settled = settle(named, options)
+    tell_swaps(settled)
     parsed_name = parse_directory_name(posixpath.basename(folder))
-    return Partition(folder, *parsed_name, _segments(named), tuple(named), others)
+    segments = _segments(settled.live)
+    return Partition(folder, *parsed_name, segments, tuple(named), settled, others)
 
 
-def _segments(named: Iterable[tuple[FileName, Entry]]) -> tuple[Segment, ...]:
+def _segments(live: Iterable[Named]) -> tuple[Segment, ...]:
     logs: dict[int, Entry] = {}
     sides: dict[int, dict[Kind, Entry]] = defaultdict(dict)
-    for name, entry in named:
-        if name.state is not FileState.LIVE or name.kind is Kind.METADATA_SNAPSHOT:
+    for name, entry in live:
+        if name.kind is Kind.METADATA_SNAPSHOT:
             continue
         if name.kind is Kind.LOG:
             logs[name.offset] = entry
@@ -218,16 +230,22 @@ def _directory_of_file(entry: Entry, options: StorageOptions) -> LogDirectory:
     parsed = parse_file_name(posixpath.basename(entry.path))
     name, state = parse_directory_name(os.path.basename(os.path.abspath(folder)))
     if parsed is None:
-        partition = Partition(folder, name, state, (Segment(NO_OFFSET, entry, {}),), (), {})
+        segments: tuple[Segment, ...] = (Segment(NO_OFFSET, entry, {}),)
+        partition = Partition(folder, name, state, segments, (), Settled(()), {})
     else:
-        beside = _beside(entry, parsed, options)
-        whole = _read_partition(folder, beside)
-        partition = Partition(folder, name, state, whole.segments, whole.named, {})
+        named = _beside(entry, parsed, options)
+        # Who names a file wants it, whatever a broker was about to do with it.
+        live = tuple((replace(one, state=FileState.LIVE), other) for one, other in named)
+        partition = Partition(folder, name, state, _segments(live), tuple(named), Settled(live), {})
     return LogDirectory(posixpath.dirname(folder), (partition,), {}, ())
 
 
-def _beside(entry: Entry, parsed: FileName, options: StorageOptions) -> list[Entry]:
+def _beside(entry: Entry, parsed: FileName, options: StorageOptions) -> list[Named]:
+    """A file and the indexes that are in the same state."""
     stem = entry.path.removesuffix(f"{parsed.kind}{parsed.state}")
-    paths = [stem + kind for kind in Kind if kind not in (Kind.LOG, Kind.METADATA_SNAPSHOT)]
-    found = [list_files(path, options)[0] for path in paths if exists(path, options)]
-    return [entry, *(other for other in found if other.path != local_path(entry.path))]
+    named = [(parsed, entry)]
+    for kind in Kind:
+        path = f"{stem}{kind}{parsed.state}"
+        if kind not in (Kind.LOG, Kind.METADATA_SNAPSHOT, parsed.kind) and exists(path, options):
+            named.append((replace(parsed, kind=kind), list_files(path, options)[0]))
+    return named

@@ -6,7 +6,7 @@ import numpy as np
 
 from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.layout import PRODUCER_SNAPSHOT_ENTRY, PRODUCER_SNAPSHOT_HEAD, position_of
-from ottla.format.names import FileState, Kind
+from ottla.format.names import Kind
 from ottla.kernels.bytes.crc import crc32c
 from ottla.log.files.index_file import Entries
 from ottla.log.files.partition import Partition
@@ -36,8 +36,8 @@ def find_newest_snapshot(
     """
     snapshots = {
         name.offset: entry
-        for name, entry in partition.named
-        if name.kind is Kind.PRODUCER_SNAPSHOT and name.state is FileState.LIVE
+        for name, entry in partition.settled.live
+        if name.kind is Kind.PRODUCER_SNAPSHOT
     }
     bases = [segment.base_offset for segment in partition.segments]
     problems: list[Violation] = []
