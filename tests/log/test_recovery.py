@@ -1,5 +1,6 @@
 """What a broker does when it starts, by kafka-facts 8.9."""
 
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -247,3 +248,78 @@ def test_an_unreadable_checkpoint_counts_as_empty(tmp_path: Path) -> None:
     bad = {"recovery-point-offset-checkpoint": "nonsense", "log-start-offset-checkpoint": "7\n"}
     recovery = plan(tmp_path, segments(TEN), bad)
     assert recovery[1:] == (0, 10)
+
+
+REMOTE = {"log-start-offset-checkpoint": "0\n1\nt 0 3\n"}
+EPOCHS = {"leader-epoch-checkpoint": b"0\n3\n0 3\n1 5\n2 12\n"}
+
+
+def tiered() -> dict[str, bytes]:
+    """A log of which the offsets from 3 to 9 are in remote storage."""
+    return {name: data for name, data in segments(TEN, MORE).items() if name[:2] == "10"} | EPOCHS
+
+
+@pytest.mark.parametrize("stop", [CLEAN, {}], ids=["clean", "unclean"])
+def test_a_log_with_remote_segments_keeps_its_start_and_its_epochs(
+    tmp_path: Path, stop: dict[str, str]
+) -> None:
+    """It was said to be cut to its local part."""
+    recovery = plan(tmp_path, tiered(), REMOTE | stop)
+    assert recovery[1:] == (3, 20)
+    assert "leader-epoch-checkpoint" not in dict(map(reversed, short(recovery)))
+
+
+def test_epochs_below_the_first_segment_stay_where_no_checkpoint_names_a_start(
+    tmp_path: Path,
+) -> None:
+    """LogLoader cuts them to the log start of the checkpoint, not to that of the log."""
+    assert plan(tmp_path, tiered(), CLEAN) == Recovery([], 10, 20)
+
+
+def test_epochs_are_cut_to_a_log_start_that_a_checkpoint_names(tmp_path: Path) -> None:
+    start = {"log-start-offset-checkpoint": "0\n1\nt 0 15\n"}
+    recovery = plan(tmp_path, tiered(), CLEAN | start)
+    assert short(recovery) == [(Step.REBUILD, "leader-epoch-checkpoint")]
+    assert recovery[1:] == (15, 20)
+
+
+def place(folder: Path, name: str, files: dict[str, bytes]) -> Recovery:
+    """The plan for a partition directory of another name, after an unclean stop."""
+    directory = folder / name
+    directory.mkdir()
+    for file, data in files.items():
+        head, _, tail = file.partition(".")
+        (directory / f"{int(head):020d}.{tail}").write_bytes(data)
+    (found,) = read_log_directories([folder])
+    (partition,) = found.partitions
+    return plan_recovery(found, partition)
+
+
+def test_a_directory_that_is_to_be_deleted_is_removed(tmp_path: Path) -> None:
+    name = f"t-0.{'a' * 32}-delete"
+    recovery = place(tmp_path, name, segments(TEN, BAD))
+    (only,) = recovery.actions
+    assert (only.step, only.file) == (Step.DELETE, str(tmp_path / name))
+    assert recovery[1:] == (0, 0)
+
+
+@pytest.mark.parametrize("state", ["stray", "future"])
+def test_a_stray_or_future_directory_is_recovered_like_others(tmp_path: Path, state: str) -> None:
+    recovery = place(tmp_path, f"t-0.{'a' * 32}-{state}", segments(TEN))
+    assert {step for step, _ in short(recovery)} == {Step.REBUILD}
+    assert recovery[1:] == (0, 10)
+
+
+def test_the_metadata_log_is_recovered_after_a_clean_stop_too(tmp_path: Path) -> None:
+    """KafkaMetadataLog opens it by itself, and as if the stop had not been clean."""
+    (tmp_path / ".kafka_cleanshutdown").touch()
+    recovery = place(tmp_path, "__cluster_metadata-0", segments(TEN + b"x"))
+    assert Step.TRUNCATE in {step for step, _ in short(recovery)}
+
+
+def test_where_a_damaged_log_ends_after_a_clean_stop_its_index_says(tmp_path: Path) -> None:
+    """LogSegment.readNextOffset begins there."""
+    last = len(TEN) - len(GOOD[9])
+    files = segments(bytes(len(GOOD[0])) + TEN[len(GOOD[0]) :])
+    files["0.index"] = struct.pack(">ii", 9, last)
+    assert plan(tmp_path, files, CLEAN) == Recovery([], 0, 10)

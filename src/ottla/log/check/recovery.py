@@ -25,6 +25,7 @@ from ottla.format.names import (
     Kind,
 )
 from ottla.format.sentinels import INT32_MAX
+from ottla.internal.records import CLUSTER_METADATA
 from ottla.kernels.tables import Batches, concat_batches
 from ottla.log.files.checkpoints import (
     EpochStart,
@@ -39,6 +40,7 @@ from ottla.log.files.swaps import Named, Settled
 from ottla.log.files.transaction_index import check_transaction_index
 from ottla.log.read.next_offset import read_next_offset
 from ottla.log.read.windows import read_windows
+from ottla.log.write.extent import remote_offsets
 from ottla.log.write.index_builder import build_indexes
 from ottla.rules.producers.snapshots import out_of_range, strays
 from ottla.storage.files import open_remaining, read_bytes
@@ -76,50 +78,67 @@ class Recovery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """What the log directory says about how the broker stopped."""
+    """What the log directory says about how the broker stopped; a checkpoint may name no start."""
 
     clean: bool
     recovery_point: int
-    log_start_offset: int
+    checkpointed_start: int | None
+
+    @property
+    def log_start_offset(self) -> int:
+        """What LogManager takes it for."""
+        return self.checkpointed_start or 0
 
 
 def plan_recovery(
     directory: LogDirectory, partition: Partition, options: StorageOptions = DEFAULT_OPTIONS
 ) -> Recovery:
     """What starting a broker on the directory would do to one of its partitions."""
+    if partition.state is DirectoryState.DELETE:
+        why = "marked as deleted, with all that is in it"
+        return Recovery([Action(Step.DELETE, partition.path, why)], 0, 0)
     shutdown = read_shutdown(directory, partition, options)
     live = partition.settled.live
     loaded = _Loaded(_drop_orphans(live, partition.segments), list(partition.segments), options)
     _load(loaded)
-    deleting = partition.state is DirectoryState.DELETE
-    if not shutdown.clean and not deleting:
+    if not shutdown.clean:
         _recover_from(loaded, shutdown.recovery_point)
     end = _log_end(loaded)
     if end is not None and end < shutdown.log_start_offset:
         for segment in loaded.segments:
             loaded.actions += _delete_segment(segment, "the log ends before its start offset")
         loaded.segments, end = [], None
-    start = max(shutdown.log_start_offset, *(s.base_offset for s in loaded.segments[:1]), 0)
+    start = _log_start(partition, shutdown, loaded)
     if end is None:
         end = start = shutdown.log_start_offset
         loaded.actions.append(Action(Step.CREATE, partition.path, f"an empty segment at {start}"))
-    loaded.actions += _check_epochs(partition, start, end, options)
+    # Cut to what the checkpoint says, also where the log starts later.
+    loaded.actions += _check_epochs(partition, shutdown.log_start_offset, end, options)
     loaded.actions += _check_snapshots(live, loaded.segments, start, end, options)
     return Recovery([*_settle(partition.settled), *map(_renamed, loaded.actions)], start, end)
+
+
+def _log_start(partition: Partition, shutdown: Shutdown, loaded: "_Loaded") -> int:
+    """That of the checkpoint; with remote storage alone it may be before the first segment."""
+    if remote_offsets(partition, shutdown.checkpointed_start):
+        return shutdown.log_start_offset
+    return max(shutdown.log_start_offset, *(each.base_offset for each in loaded.segments[:1]), 0)
 
 
 def read_shutdown(
     directory: LogDirectory, partition: Partition, options: StorageOptions = DEFAULT_OPTIONS
 ) -> Shutdown:
     """The clean-shutdown mark and the checkpoints; LogManager takes a bad one for an empty one."""
+    if partition.name.topic == CLUSTER_METADATA:
+        return Shutdown(clean=False, recovery_point=0, checkpointed_start=None)  # KafkaMetadataLog
     offsets = []
-    for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT):
+    for file in (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT):
         try:
-            known = read_checkpoint(directory, name, options)
+            known = read_checkpoint(directory, file, options)
         except CorruptLogError:
             known = {}
-        offsets.append(known.get(partition.name, 0))
-    return Shutdown(CLEAN_SHUTDOWN in directory.files, *offsets)
+        offsets.append(known.get(partition.name))
+    return Shutdown(CLEAN_SHUTDOWN in directory.files, offsets[0] or 0, offsets[1])
 
 
 @dataclass(slots=True)
