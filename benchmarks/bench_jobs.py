@@ -23,13 +23,14 @@ from ottla.format.attributes import Codec
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.rewrite.convert import plan_convert
+from ottla.jobs.run import run_output_job
 from ottla.jobs.verify.plan import VerifyOptions
+from ottla.jobs.verify.run import verify
 from ottla.log.files.partition import find_partitions
 from ottla.log.read.windows import read_windows
 from ottla.options.choice import Choice
 from ottla.publish.journal import run_job
-from ottla.spark.run import run_output_job
-from ottla.spark.verify import verify
+from ottla.spark.engine import SparkEngine
 from ottla.storage.files import open_file
 
 HEADING = ("what", "Ottla", "against", "ratio", "target")
@@ -73,8 +74,9 @@ def _verify(codec: str, plan: Plan) -> tuple[str, ...]:
     partitions, size = find_partitions([root]), size_of(root)
 
     def on_spark() -> int:
-        with verify(session(), partitions, VerifyOptions()):
-            return size
+        for _ in verify(SparkEngine(session()), partitions, VerifyOptions(), []):
+            pass
+        return size
 
     def on_one_core() -> int:
         """One process, whose thread that reads ahead would take a second core if it could."""
@@ -105,9 +107,8 @@ def _export(codec: str, plan: Plan, scratch: Path) -> tuple[str, ...]:
 
     def ours() -> int:
         out = next(names)
-        run_output_job(
-            session(), plan_export(ChosenLogs(list_catalog([str(root)])), str(out), ExportOptions())
-        )
+        job_plan = plan_export(ChosenLogs(list_catalog([str(root)])), str(out), ExportOptions())
+        run_output_job(SparkEngine(session()), job_plan)
         return size
 
     def through_the_jvm() -> int:

@@ -26,8 +26,9 @@ from benchmarks.table import millions, ratio
 from ottla.catalog.catalog import list_catalog
 from ottla.catalog.chosen import ChosenLogs
 from ottla.jobs.export.plan import ExportOptions, plan_export
+from ottla.jobs.run import run_output_job
 from ottla.options.choice import Choice
-from ottla.spark.run import run_output_job
+from ottla.spark.engine import SparkEngine
 
 HEADING = ("what", "Ottla Mrec/s", "against", "ratio", "target")
 TOPIC = "measured"
@@ -125,7 +126,7 @@ def _export(spark: SparkSession, broker: Broker, records: int, out: Path) -> tup
 
     def ours() -> None:
         chosen = ChosenLogs(list_catalog([str(broker.log_dir)]), Choice(topics=(TOPIC,)))
-        run_output_job(spark, plan_export(chosen, str(next(names)), ExportOptions()))
+        run_output_job(SparkEngine(spark), plan_export(chosen, str(next(names)), ExportOptions()))
 
     def theirs() -> None:
         frame = _connector(spark, broker, headers="true")  # an export has them

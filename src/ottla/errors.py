@@ -240,6 +240,9 @@ class Term(Enum):
     SALVAGE = "salvage"
     FINISH = "the help of the command that finishes journals"
     RESTORE = "restoring"
+    ENGINE = "the engine"
+    MASTER = "a Spark master"
+    MEMORY = "memory"
 
 
 class WordedError(Exception):

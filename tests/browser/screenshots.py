@@ -14,12 +14,11 @@ sys.path.insert(0, str(TESTS))
 
 from browser.chromium import show, start_browser  # noqa: E402
 from choosing import choose  # noqa: E402
-from jobs.plain_report import PlainRunner  # noqa: E402
+from jobs.reporting import build_here  # noqa: E402
 from ottla.cli.report_commands import add_commands  # noqa: E402
 from ottla.html.page import render_page  # noqa: E402
 from ottla.jobs.demo import make_logs  # noqa: E402
 from ottla.jobs.report.rows import ReportOptions  # noqa: E402
-from ottla.jobs.report.steps import build_report  # noqa: E402
 from ottla.jobs.report.what_if import all_settings  # noqa: E402
 
 NOW = 1_760_100_000_000
@@ -31,7 +30,7 @@ def main() -> None:
         os.chdir(folder)
         make_logs("kafka-logs")
         selection, options = choose("kafka-logs"), ReportOptions()
-        found = build_report(PlainRunner(), selection, options, all_settings(), NOW)
+        found = build_here(selection, options, all_settings(), NOW)
         rows = add_commands(found, selection, options, NOW)
         page = folder / "report.html"
         page.write_text(render_page(rows), encoding="utf-8")

@@ -11,13 +11,12 @@ from selenium.webdriver.common.by import By
 
 from browser.chromium import show, start_browser
 from choosing import choose
-from jobs.plain_report import PlainRunner
+from jobs.reporting import build_here
 from ottla.cli.output import json_line
 from ottla.cli.report_commands import add_commands
 from ottla.html.page import render_page
 from ottla.jobs.demo import make_logs
 from ottla.jobs.report.rows import ReportOptions
-from ottla.jobs.report.steps import build_report
 from ottla.jobs.report.what_if import all_settings
 
 pytestmark = pytest.mark.browser
@@ -64,7 +63,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     settings = [each for each in all_settings() if each.level in (None, 1, 3)]
     selection = choose(folder / "kafka-logs")
     options = ReportOptions(price=7.5)
-    found = build_report(PlainRunner(), selection, options, settings, NOW)
+    found = build_here(selection, options, settings, NOW)
     told = add_commands(found, selection, options, NOW)
     return [json.loads(json_line(row)) for row in told]
 

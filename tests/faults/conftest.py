@@ -1,14 +1,24 @@
-"""What tests of faults share: the session for the runs after a fault, and the closing counts."""
+"""What tests of faults share: engines for the runs after a fault, and the closing counts."""
 
 from collections import Counter
 
 import pytest
+from pyspark.sql import SparkSession
 
+from ottla.engine.local import LocalEngine
+from ottla.jobs.engine import Engine
+from ottla.spark.engine import SparkEngine
 from spark.conftest import spark
 
 __all__ = ["spark"]
 
 _COUNTS = pytest.StashKey[Counter[str]]()
+
+
+@pytest.fixture
+def others(spark: SparkSession) -> dict[str, Engine]:
+    """What finishes a job that was killed on an engine: the other one."""
+    return {"local": SparkEngine(spark), "spark": LocalEngine()}
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 MOMENT is where this process, the driver, kills itself: `surveyed` or `learnt`, before or after the
 offsets that stay are known, or one of those of `faulty_job` around the commit point. With
-FAIL_SHARE in the environment, tasks of both passes fail at random.
+FAIL_SHARE in the environment, tasks of both passes fail at random; with ENGINE=local they run here.
 """
 
 import os
@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from choosing import choose
-from faults.faulty_job import MASTER, SPLIT, FailingWork, arrange_death, die
+from faults.faulty_job import SPLIT, FailingWork, arrange_death, die, start_engine
+from ottla.jobs.compact import run as compact
 from ottla.jobs.compact.plan import Compaction, plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.rules.cleaner.cleanable import CleanerConfig
-from ottla.spark import compact
-from ottla.spark.session import start_session
 
 NOW = 1_700_000_100_000  # soon after the newest record of the generated logs
 OPTIONS = CompactOptions(
@@ -65,12 +64,9 @@ def main(logs: str, out: str, moment: str = "") -> None:
     if share:
         arrange_failures(share)
     arrange_end(moment)
-    spark = start_session("fault", MASTER)
-    print("running", flush=True)
-    try:
-        compact.compact(spark, plan(logs, out, None if moment else NOW))
-    finally:
-        spark.stop()
+    with start_engine() as engine:
+        print("running", flush=True)
+        compact.compact(engine, plan(logs, out, None if moment else NOW))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A job for the tests of faults to break: `faulty_job.py JOB LOGS OUT [MOMENT]`.
 
 Says "running" when tasks begin. MOMENT is where this process, the driver, kills itself: `before`,
-`during` or `after` the commit point. With FAIL_SHARE in the environment, tasks fail at random.
+`during` or `after` the commit point. With FAIL_SHARE in the environment, tasks fail at random;
+with ENGINE=local they run on threads of this process, not on Spark.
 JOB is one that writes a directory, or `verify`, whose OUT is a file.
 """
 
@@ -9,6 +10,8 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +19,19 @@ from choosing import choose
 from ottla.batch.convert import Conversion
 from ottla.cli import main as ottla_main
 from ottla.cli import verify as cli_verify
+from ottla.engine.local import LocalEngine
 from ottla.format.attributes import Codec
 from ottla.jobs import output
+from ottla.jobs.engine import Engine, Step
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.rewrite.salvage import plan_salvage_job
+from ottla.jobs.run import run_output_job
 from ottla.publish import journal as publish
-from ottla.spark import run
-from ottla.spark import verify as spark_verify
+from ottla.spark import engine as spark_engine
+from ottla.spark.engine import SparkEngine
 from ottla.spark.session import start_session
 
 JOBS = ("convert", "export", "restore", "salvage")
@@ -87,14 +93,27 @@ def run_verify(logs: str, out: str, moment: str, share: float) -> None:
     """The command; its one step that counts is the move of the file that it has written."""
     if moment:
         cli_verify.move_files = die
-    map_tasks = spark_verify.map_tasks
+    map_parts = spark_engine.map_parts
 
-    def map_failing(spark: Any, parts: Any, work: Any, schema: Any) -> Any:
-        return map_tasks(spark, parts, FailingWork(work, share), schema)
+    def map_failing(spark: Any, step: Step) -> Any:
+        return map_parts(spark, replace(step, work=FailingWork(step.work, share)))
 
-    spark_verify.map_tasks = map_failing
+    spark_engine.map_parts = map_failing
     sizes = ["--split-bytes", str(SPLIT)]
     sys.exit(ottla_main(["verify", logs, "--out", out, "--master", MASTER, *sizes]))
+
+
+@contextmanager
+def start_engine() -> Iterator[Engine]:
+    """What ENGINE in the environment names, else Spark."""
+    if os.environ.get("ENGINE") == "local":
+        yield LocalEngine()
+        return
+    spark = start_session("fault", MASTER)
+    try:
+        yield SparkEngine(spark)
+    finally:
+        spark.stop()
 
 
 def main(name: str, logs: str, out: str, moment: str = "") -> None:
@@ -106,12 +125,9 @@ def main(name: str, logs: str, out: str, moment: str = "") -> None:
         stage, close = FailingWork(plan.stage, share), FailingWork(plan.close, share)
         plan = replace(plan, stage=stage, close=close)
     arrange_death(moment)
-    spark = start_session("fault", MASTER)
-    print("running", flush=True)
-    try:
-        run.run_output_job(spark, plan)
-    finally:
-        spark.stop()
+    with start_engine() as engine:
+        print("running", flush=True)
+        run_output_job(engine, plan)
 
 
 if __name__ == "__main__":

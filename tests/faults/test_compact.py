@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from faults import faulty_compact
 from faults.faulty_compact import plan
@@ -15,8 +14,10 @@ from faults.test_jobs import published, settled_copy
 from jobs.compacting import compact_plainly
 from jobs.plain import tree
 from jobs.topics import write_topic
+from ottla.engine.local import LocalEngine
+from ottla.jobs.compact.run import compact
+from ottla.jobs.engine import Engine
 from ottla.publish.journal import open_journals
-from ottla.spark.compact import compact
 
 pytestmark = pytest.mark.faults
 
@@ -38,12 +39,28 @@ def whole(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, byt
     return tree(out)
 
 
-@pytest.mark.parametrize("moment", [*BEFORE_COMMIT, "during", "after"])
-def test_a_killed_driver(
-    spark: SparkSession, logs: Path, tmp_path: Path, moment: str, counts: Counter[str]
+@pytest.mark.parametrize(
+    ("moment", "killed"),
+    [
+        ("surveyed", "local"),
+        ("learnt", "local"),
+        ("learnt", "spark"),
+        ("before", "spark"),
+        ("during", "local"),
+        ("after", "spark"),
+    ],
+)
+def test_a_compaction_killed_on_one_engine_is_finished_by_the_other(
+    others: dict[str, Engine],
+    logs: Path,
+    tmp_path: Path,
+    moment: str,
+    killed: str,
+    counts: Counter[str],
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
-    assert finish(start(faulty_compact, logs, out, moment)) == -signal.SIGKILL
+    dying = start(faulty_compact, logs, out, moment, ENGINE=killed)
+    assert finish(dying) == -signal.SIGKILL
     (job,) = filter(Path.is_dir, Path(f"{out}.ottla").iterdir())
     now = json.loads((job / "now.json").read_text())
     compact_plainly(plan(str(logs), str(tmp_path / "whole"), now))
@@ -51,7 +68,7 @@ def test_a_killed_driver(
     if moment in BEFORE_COMMIT:
         assert published(out) == {}
     assert settled_copy(out) == ({} if moment in BEFORE_COMMIT else whole)
-    compact(spark, plan(str(logs), str(out), None))
+    compact(others[killed], plan(str(logs), str(out), None))
     assert published(out) == whole
     assert open_journals(str(out)) == []
     assert tree(logs) == before
@@ -73,7 +90,6 @@ def test_tasks_that_fail_at_random(
 
 
 def test_workers_killed_while_they_work(
-    spark: SparkSession,
     logs: Path,
     whole: dict[str, bytes],
     tmp_path: Path,
@@ -84,12 +100,11 @@ def test_workers_killed_while_they_work(
     counts["compact: workers killed"] += kill_workers(process, 6, "compact")
     code = finish(process)
     assert published(out) == ({} if code else whole)
-    compact(spark, plan(str(logs), str(out)))
+    compact(LocalEngine(), plan(str(logs), str(out)))
     assert published(out) == whole
 
 
 def test_a_full_disk(
-    spark: SparkSession,
     logs: Path,
     whole: dict[str, bytes],
     tmp_path: Path,
@@ -100,6 +115,6 @@ def test_a_full_disk(
         assert finish(start(faulty_compact, logs, out)) != 0
         assert published(out) == {}
         make_room(disk)
-        compact(spark, plan(str(logs), str(out)))
+        compact(LocalEngine(), plan(str(logs), str(out)))
         assert published(out) == whole
     counts["compact: runs stopped by a full disk"] += 1

@@ -11,19 +11,27 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from faults import faulty_job
 from faults.faulty_job import JOBS, plan_job
 from faults.processes import finish, full_disk, kill_workers, make_room, start
 from jobs.plain import run_plainly, tree
 from jobs.topics import write_topic
+from ottla.engine.local import LocalEngine
+from ottla.jobs.engine import Engine
+from ottla.jobs.run import run_output_job
 from ottla.publish.journal import open_journals, settle
-from ottla.spark.run import run_output_job
 
 pytestmark = pytest.mark.faults
 
 MOMENTS = ("before", "during", "after")
+ENGINES = ("local", "spark")
+# Every moment and every job on both engines, not each with each.
+KILLED = [
+    (name, moment, ENGINES[(number + at) % 2])
+    for number, name in enumerate(JOBS)
+    for at, moment in enumerate(MOMENTS)
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +50,8 @@ def whole(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dic
     return {name: tree(folder / name) for name in JOBS}
 
 
-def run_again(spark: SparkSession, name: str, logs: Path, out: Path) -> None:
-    run_output_job(spark, plan_job(name, str(logs), str(out)))
+def run_again(engine: Engine, name: str, logs: Path, out: Path) -> None:
+    run_output_job(engine, plan_job(name, str(logs), str(out)))
 
 
 def settled_copy(out: Path) -> dict[str, bytes]:
@@ -60,49 +68,51 @@ def published(out: Path) -> dict[str, bytes]:
     return tree(out) if out.exists() else {}
 
 
-@pytest.mark.parametrize("name", JOBS)
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_driver_killed_around_its_commit(
-    spark: SparkSession,
+@pytest.mark.parametrize(("name", "moment", "killed"), KILLED)
+def test_a_job_killed_on_one_engine_around_its_commit_is_finished_by_the_other(
+    others: dict[str, Engine],
     logs: Path,
     whole: dict[str, dict[str, bytes]],
     tmp_path: Path,
     name: str,
     moment: str,
+    killed: str,
     counts: Counter[str],
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
-    assert finish(start(faulty_job, name, logs, out, moment)) == -signal.SIGKILL
+    dying = start(faulty_job, name, logs, out, moment, ENGINE=killed)
+    assert finish(dying) == -signal.SIGKILL
     if moment == "before":
         assert published(out) == {}
     assert len(open_journals(str(out))) == 1
     assert settled_copy(out) == ({} if moment == "before" else whole[name])
-    run_again(spark, name, logs, out)
+    run_again(others[killed], name, logs, out)
     assert published(out) == whole[name]
     assert open_journals(str(out)) == []
     assert tree(logs) == before
     counts[f"drivers killed {moment} the commit"] += 1
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize(("name", "killed"), zip(JOBS, ENGINES * 2, strict=True))
 def test_a_driver_killed_at_a_random_moment(
-    spark: SparkSession,
+    others: dict[str, Engine],
     logs: Path,
     whole: dict[str, dict[str, bytes]],
     tmp_path: Path,
     name: str,
+    killed: str,
     counts: Counter[str],
 ) -> None:
     before, out = tree(logs), tmp_path / "out"
-    process = start(faulty_job, name, logs, out)
+    process = start(faulty_job, name, logs, out, ENGINE=killed)
     assert process.stdout is not None
     process.stdout.readline()
-    time.sleep(random.Random(name).uniform(0.5, 4))
+    time.sleep(random.Random(name).uniform(0.5, 4) if killed == "spark" else 0.05)
     process.kill()
     ended = finish(process)
     settled = published(out) if open_journals(str(out)) == [] else {}
     assert settled in ({}, whole[name])
-    run_again(spark, name, logs, out)
+    run_again(others[killed], name, logs, out)
     assert published(out) == whole[name]
     assert tree(logs) == before
     counts["drivers killed at a random moment" if ended else "drivers done before they died"] += 1
@@ -110,7 +120,6 @@ def test_a_driver_killed_at_a_random_moment(
 
 @pytest.mark.parametrize("name", JOBS)
 def test_tasks_that_fail_at_random(
-    spark: SparkSession,
     logs: Path,
     whole: dict[str, dict[str, bytes]],
     tmp_path: Path,
@@ -130,7 +139,6 @@ def test_tasks_that_fail_at_random(
 
 @pytest.mark.parametrize("name", JOBS)
 def test_workers_killed_while_they_work(
-    spark: SparkSession,
     logs: Path,
     whole: dict[str, dict[str, bytes]],
     tmp_path: Path,
@@ -143,29 +151,30 @@ def test_workers_killed_while_they_work(
     code = finish(process)
     assert published(out) == (whole[name] if code == 0 else {})
     if code:
-        run_again(spark, name, logs, out)
+        run_again(LocalEngine(), name, logs, out)
     assert published(out) == whole[name]
     assert tree(logs) == before
     counts["workers killed"] += killed
     counts[f"runs {'failed' if code else 'completed'} although workers were killed"] += 1
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize(("name", "stopped"), zip(JOBS, ENGINES * 2, strict=True))
 def test_a_full_disk(
-    spark: SparkSession,
+    others: dict[str, Engine],
     logs: Path,
     whole: dict[str, dict[str, bytes]],
     tmp_path: Path,
     name: str,
+    stopped: str,
     counts: Counter[str],
 ) -> None:
     before = tree(logs)
     with full_disk(tmp_path, left=30_000) as disk:
         out = disk / "out"
-        assert finish(start(faulty_job, name, logs, out)) != 0
+        assert finish(start(faulty_job, name, logs, out, ENGINE=stopped)) != 0
         assert published(out) == {}
         make_room(disk)
-        run_again(spark, name, logs, out)
+        run_again(others[stopped], name, logs, out)
         assert published(out) == whole[name]
     assert tree(logs) == before
     counts["runs stopped by a full disk"] += 1

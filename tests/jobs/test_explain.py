@@ -9,12 +9,11 @@ import pytest
 from builders import Row, batch, message
 from choosing import choose
 from jobs.compacting import compact_plainly, explain_plainly
-from jobs.plain_report import PlainRunner
+from jobs.reporting import build_here
 from jobs.test_compact import keyed, write_segments
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.jobs.report.rows import ReportOptions
-from ottla.jobs.report.steps import build_report
 from ottla.rules.cleaner.cleanable import CleanerConfig
 from rules.histories import COMMIT, marker
 
@@ -95,7 +94,7 @@ def causes(row: dict[str, Any]) -> list[str]:
 
 def test_the_report_says_what_the_explanation_says(logs: Path, explained: Rows) -> None:
     options = ReportOptions(what_if=False)
-    rows = build_report(PlainRunner(), choose(logs), options, [], NOW)
+    rows = build_here(choose(logs), options, [], NOW)
     found = {row["topic"]: row for row in rows if row["type"] == "compaction"}
     assert found == {topic: {"type": "compaction", **row} for topic, row in explained.items()}
     assert set(found) == {"broken", "ended", "expired", "idle", "old", "open"}

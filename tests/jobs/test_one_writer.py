@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from builders import Row, batch
+from choosing import choose
 from cli.command import run
 from jobs.plain import run_plainly, tree
 from jobs.test_extent import JOBS, rows, write_log
 from jobs.test_write import begin, save, some_rows, stage
 from ottla import write_segment
 from ottla.batch.convert import Conversion
-from ottla.catalog.selection import Selection
 from ottla.errors import OptionError, PublishError
 from ottla.jobs.demo import make_logs
 from ottla.jobs.export.plan import ExportOptions, plan_export
@@ -42,11 +42,11 @@ with claim_output(sys.argv[1]):
 
 
 def export(logs: Path, out: Path) -> object:
-    return run_plainly(plan_export(Selection((str(logs),)), str(out), ExportOptions()))
+    return run_plainly(plan_export(choose(logs), str(out), ExportOptions()))
 
 
 WRITERS: dict[str, Writer] = {
-    name: lambda logs, out, job=JOBS[name]: job(Selection((str(logs),)), str(out))  # type: ignore[misc]
+    name: lambda logs, out, job=JOBS[name]: job(choose(logs), str(out))  # type: ignore[misc]
     for name in ("convert", "restore", "salvage", "compact")
 }
 WRITERS |= {
@@ -230,7 +230,7 @@ def test_nothing_is_written_into_or_around_what_is_read(
 
 
 def test_stores_have_one_name_for_each_place() -> None:
-    chosen = Selection(("s3a://bucket/logs/",))
+    chosen = choose("s3a://bucket/logs/")
     with pytest.raises(OptionError, match="one is inside of the other"):
         plan_convert(chosen, "s3://bucket//logs/out", Conversion(), {})
 

@@ -9,13 +9,12 @@ import pytest
 from builders import Row as Record
 from builders import batch
 from choosing import choose
-from jobs.plain_report import PlainRunner
+from jobs.reporting import build_here
 from jobs.topics import write_partition
 from ottla.cli.report_commands import add_commands
 from ottla.errors import OptionError
 from ottla.format.attributes import Codec
 from ottla.jobs.report.rows import ReportOptions
-from ottla.jobs.report.steps import build_report
 from ottla.jobs.report.what_if import BATCH_SIZES, Setting
 
 NOW = 1_800_000_000_000
@@ -25,7 +24,7 @@ REBATCHED = [Setting(None, None, None, BATCH_SIZES[0])]
 
 def report(root: Path, **options: Any) -> list[dict[str, Any]]:
     chosen, selection = ReportOptions(**options), choose(root)
-    rows = build_report(PlainRunner(), selection, chosen, REBATCHED, NOW)
+    rows = build_here(selection, chosen, REBATCHED, NOW)
     return add_commands(rows, selection, chosen, NOW)
 
 
@@ -122,7 +121,7 @@ def test_commands_choose_what_the_report_was_asked_for(tmp_path: Path) -> None:
         price=0.5, sample_bytes=1 << 20, split_bytes=1 << 21, seed=4, compaction=False
     )
     settings = [Setting(2, Codec.ZSTD, 3, BATCH_SIZES[0])]
-    found = build_report(PlainRunner(), chosen, options, settings, NOW)
+    found = build_here(chosen, options, settings, NOW)
     rows = add_commands(found, chosen, options, NOW)
     which = "--topic a --topic 'b c' --partition 1"
     assert rows[0]["commands"] == {
@@ -244,7 +243,7 @@ def test_the_overhead_of_formats_is_what_their_layouts_say(tmp_path: Path) -> No
     write_log(tmp_path / "seeds-0", data)
     settings = [Setting(magic, Codec.NONE, None, max(BATCH_SIZES)) for magic in (0, 1, 2)]
     chosen = choose(tmp_path)
-    rows = build_report(PlainRunner(), chosen, ReportOptions(), settings, NOW)
+    rows = build_here(chosen, ReportOptions(), settings, NOW)
     found = {row["magic"]: (row["bytes"], row["perRecord"]) for row in of(rows, "overhead")}
     assert found == {0: (126_000, 26.0), 1: (134_000, 34.0), 2: (len(data), 10.93)}
 

@@ -9,7 +9,7 @@ import pytest
 
 from choosing import choose
 from jobs.plain import run_plainly
-from jobs.plain_report import PlainRunner
+from jobs.reporting import build_here
 from jobs.topics import write_topic
 from ottla.batch.convert import Conversion, Loss
 from ottla.batch.encode import encode
@@ -18,7 +18,6 @@ from ottla.batch.rows import NewRecord, pack_rows
 from ottla.catalog.slices import Slice
 from ottla.format.attributes import Codec
 from ottla.jobs.report.rows import ReportOptions
-from ottla.jobs.report.steps import build_report
 from ottla.jobs.report.survey import Unit
 from ottla.jobs.report.what_if import Floats, Setting, all_settings, draw_units, estimate, known_of
 from ottla.jobs.rewrite.convert import plan_convert
@@ -35,8 +34,7 @@ SETTINGS = [
 
 
 def predicted(root: Path, **options: Any) -> dict[tuple[str, Setting], dict[str, Any]]:
-    rows = build_report(
-        PlainRunner(),
+    rows = build_here(
         choose(root),
         ReportOptions(compaction=False, **options),
         SETTINGS,

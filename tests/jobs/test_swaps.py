@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import pytest
 
+from choosing import choose
 from cli.command import run
 from jobs.plain import run_plainly, tree
 from jobs.test_extent import JOBS
 from jobs.test_read import read
 from jobs.test_verify import verify, violations
 from log.swap_states import CRASHES, SWAPS, State, segment
-from ottla.catalog.selection import Selection
 from ottla.jobs.export.plan import ExportOptions, FileFormat, plan_export
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.partition import find_partitions
@@ -60,14 +60,14 @@ def connect(logs: Path, _: Path) -> Any:
 
 
 def export(logs: Path, out: Path) -> Any:
-    plan = plan_export(Selection((str(logs),)), str(out), ExportOptions(FileFormat.JSONL))
+    plan = plan_export(choose(logs), str(out), ExportOptions(FileFormat.JSONL))
     run_plainly(plan)
     return {name.rpartition("/")[0]: data for name, data in tree(out).items()}
 
 
 def write(job: str) -> Reader:
     def run_job(logs: Path, out: Path) -> Any:
-        JOBS[job](Selection((str(logs),)), str(out))
+        JOBS[job](choose(logs), str(out))
         return tree(out)
 
     return run_job

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from ottla.jobs.engine import Engine
+from ottla.spark.engine import SparkEngine
+
 CONFIGURATION = {
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
@@ -34,3 +37,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture
+def engine(spark: SparkSession) -> Engine:
+    """Spark as what runs jobs."""
+    return SparkEngine(spark)

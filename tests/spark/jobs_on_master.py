@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from jobs.same import SPLITS, check_compact, check_output_jobs, check_salvage, check_verify
 from jobs.test_salvage import damaged_topic
 from jobs.topics import write_topic
+from ottla.spark.engine import SparkEngine
 from spark.conftest import CONFIGURATION
-from spark.test_compact import check_compact
-from spark.test_jobs import SPLITS, check_output_jobs, check_salvage, check_verify
 
 
 def main(master: str, folder: Path) -> None:
@@ -20,13 +20,14 @@ def main(master: str, folder: Path) -> None:
     for name, value in CONFIGURATION.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    engine = SparkEngine(spark)
     write_topic(folder / "sound" / "logs", "orders", partitions=2)
     damaged = damaged_topic(folder / "damaged")
     for split in SPLITS:
-        check_output_jobs(spark, folder / "sound" / "logs", folder / str(split), split)
-        check_verify(spark, damaged, split)
-        check_compact(spark, folder / "sound" / "logs", folder / f"compact-{split}", split)
-    check_salvage(spark, damaged, folder)
+        check_output_jobs(engine, folder / "sound" / "logs", folder / str(split), split)
+        check_verify(engine, damaged, split)
+        check_compact(engine, folder / "sound" / "logs", folder / f"compact-{split}", split)
+    check_salvage(engine, damaged, folder)
     spark.stop()
     print("the same")
 

@@ -5,24 +5,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from choosing import choose
-from jobs.compacting import compact_plainly, explain_plainly
+from jobs.compacting import explain_plainly
 from jobs.plain import tree
+from jobs.same import check_compact
 from jobs.test_compact import CLEANING, NOW, RETENTION, SPLITS, keyed, offsets_in, write_segments
 from jobs.test_explain import write_logs
 from jobs.topics import write_topic
 from ottla.errors import CorruptLogError
 from ottla.jobs.compact.plan import plan_compaction
+from ottla.jobs.compact.run import compact, explain_compaction
 from ottla.jobs.compact.survey import CompactOptions
+from ottla.jobs.engine import Engine
 from ottla.jobs.report.rows import ReportOptions
 from ottla.jobs.report.steps import build_report
 from ottla.publish.job import Job
 from ottla.publish.journal import open_journals, staged_path
 from ottla.rules.cleaner.cleanable import CleanerConfig
-from ottla.spark.compact import compact, explain_compaction
-from ottla.spark.report import SparkRunner
 from ottla.storage.files import write_file
 
 pytestmark = pytest.mark.spark
@@ -35,40 +35,24 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def without_seconds(rows: list[dict]) -> list[dict]:
-    return [row | {"seconds": 0} for row in rows]
-
-
-def check_compact(spark: SparkSession, logs: Path, folder: Path, split: int) -> None:
-    """The same files and account as in one process, once and again."""
-    options = replace(CLEANING, split_bytes=split, segment_bytes=9000)
-    plan = plan_compaction(choose(logs), str(folder / "ours"), options, now=NOW)
-    rows = compact(spark, plan)
-    plain = replace(plan, out=str(folder / "plain"))
-    assert without_seconds(rows) == without_seconds(compact_plainly(plain))
-    assert tree(folder / "ours") == tree(folder / "plain") != {}
-    assert open_journals(plan.out) == []
-    assert compact(spark, plan) == rows
-
-
 @pytest.mark.parametrize(
     "split", [pytest.param(SPLITS[0], marks=pytest.mark.spark_long), *SPLITS[1:]]
 )
 def test_compaction_is_the_same_on_spark(
-    spark: SparkSession, logs: Path, tmp_path: Path, split: int
+    engine: Engine, logs: Path, tmp_path: Path, split: int
 ) -> None:
-    check_compact(spark, logs, tmp_path, split)
+    check_compact(engine, logs, tmp_path, split)
 
 
-def test_colliding_hashes_change_nothing(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+def test_colliding_hashes_change_nothing(engine: Engine, logs: Path, tmp_path: Path) -> None:
     for bits in (2, 64):
         options = replace(CLEANING, hash_bits=bits, split_bytes=3000)
         plan = plan_compaction(choose(logs), str(tmp_path / str(bits)), options, now=NOW)
-        compact(spark, plan)
+        compact(engine, plan)
     assert tree(tmp_path / "2") == tree(tmp_path / "64") != {}
 
 
-def test_a_broken_batch_is_raised_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_broken_batch_is_raised_by_its_name(engine: Engine, tmp_path: Path) -> None:
     folder = write_segments(
         tmp_path / "logs" / "t-0", (0, [keyed(0, b"a"), keyed(1, b"b")]), (2, [keyed(2, b"z")])
     )
@@ -78,13 +62,13 @@ def test_a_broken_batch_is_raised_by_its_name(spark: SparkSession, tmp_path: Pat
     log.write_bytes(data)
     plan = plan_compaction(choose(tmp_path / "logs"), str(tmp_path / "out"), CLEANING, now=NOW)
     with pytest.raises(CorruptLogError) as raised:
-        compact(spark, plan)
+        compact(engine, plan)
     assert (raised.value.violation.offset, raised.value.violation.file) == (1, str(log))
     assert not (tmp_path / "out").exists()
 
 
 def test_an_explanation_tells_what_remains_and_what_stands_in_the_way(
-    spark: SparkSession, tmp_path: Path
+    engine: Engine, tmp_path: Path
 ) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     write_segments(
@@ -96,7 +80,7 @@ def test_an_explanation_tells_what_remains_and_what_stands_in_the_way(
     (logs / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 9\n")
     options = CompactOptions(config=CleanerConfig(delete_retention_ms=RETENTION))
     plan = plan_compaction(choose(logs), str(out), options, now=NOW, explains=True)
-    (row,) = explain_compaction(spark, plan)
+    (row,) = explain_compaction(engine, plan)
     assert not out.exists()
     assert open_journals(str(out)) == []
     assert (row["firstDirtyOffset"], row["firstUncleanableOffset"]) == (0, 4)
@@ -112,43 +96,43 @@ def test_an_explanation_tells_what_remains_and_what_stands_in_the_way(
         "tombstones",
     ]
     compact_plan = replace(plan, options=CLEANING, explains=False)
-    compact(spark, compact_plan)
+    compact(engine, compact_plan)
     size = (out / "t-0" / f"{0:020d}.log").stat().st_size
     assert size == row["remainingBytes"]
     assert offsets_in(out / "t-0") == [1, 2, 4, 5]
 
 
 def test_the_report_and_the_explanation_of_odd_logs_are_the_same_as_in_one_process(
-    spark: SparkSession, tmp_path: Path
+    engine: Engine, tmp_path: Path
 ) -> None:
     logs, page = tmp_path / "logs", tmp_path / "report.html"
     write_logs(logs)
     options = CompactOptions(config=CleanerConfig(), includes_active=True)
     selection = choose(logs)
     plan = plan_compaction(selection, str(tmp_path / "out"), options, now=NOW, explains=True)
-    rows = explain_compaction(spark, plan)
+    rows = explain_compaction(engine, plan)
     assert rows == explain_plainly(plan)
     assert [row["topic"] for row in rows if row["stoppedBy"]] == ["broken"]
-    runner = SparkRunner(spark, str(page))
-    report = build_report(runner, selection, ReportOptions(what_if=False), [], NOW)
+    wanted = ReportOptions(what_if=False)
+    report = build_report(engine, str(page), selection, wanted, [], NOW)
     found = [row for row in report if row["type"] == "compaction"]
     assert found == [{"type": "compaction", **row} for row in rows]
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
 
 
-def test_an_explanation_leaves_other_jobs_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_explanation_leaves_other_jobs_alone(engine: Engine, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     write_segments(logs / "t-0", (0, [keyed(0, b"a"), keyed(1, b"a")]), (2, [keyed(2, b"z")]))
     plan = plan_compaction(choose(logs), str(out), CLEANING, now=NOW, explains=True)
-    explain_compaction(spark, plan)
+    explain_compaction(engine, plan)
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
     killed = Job(str(out), replace(plan, explains=False).name)
     write_file(staged_path(killed, "survivors.json"), b"{}")
-    explain_compaction(spark, plan)
+    explain_compaction(engine, plan)
     assert tree(tmp_path / "out.ottla") == {f"{killed.name}/staging/survivors.json": b"{}"}
 
 
-def test_a_log_that_no_broker_would_choose_says_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_that_no_broker_would_choose_says_so(engine: Engine, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     write_segments(
         logs / "t-0", (0, [keyed(0, b"a"), keyed(1, b"a")]), (2, [keyed(2, b"a")]), (3, [])
@@ -156,7 +140,7 @@ def test_a_log_that_no_broker_would_choose_says_so(spark: SparkSession, tmp_path
     (logs / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 2\n")
     options = CompactOptions(config=CleanerConfig())
     plan = plan_compaction(choose(logs), str(tmp_path / "out"), options, now=NOW, explains=True)
-    (row,) = explain_compaction(spark, plan)
+    (row,) = explain_compaction(engine, plan)
     assert (row["wouldClean"], row["dirtyRatio"], row["remainingRecords"]) == (False, 0.333, 1)
     assert row["obstacles"][0]["cause"] == "min.cleanable.dirty.ratio"
     assert json.loads(json.dumps(row)) == row

@@ -14,8 +14,9 @@ from log.s3 import BUCKET, Server, s3_server
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
+from ottla.jobs.run import run_output_job
 from ottla.publish.journal import open_journals
-from ottla.spark.run import run_output_job
+from ottla.spark.engine import SparkEngine
 from ottla.storage.object_store import StorageOptions
 
 pytestmark = pytest.mark.spark
@@ -119,12 +120,12 @@ def test_a_job_writes_to_a_bucket_what_it_writes_to_a_disk(
 ) -> None:
     storage = StorageOptions(endpoint=server.endpoint, region="us-east-1")
     source, out = f"s3://{BUCKET}/kafka-logs", f"s3://{BUCKET}/{name}"
-    account = run_output_job(spark, plan(name, source, out, storage))
+    account = run_output_job(SparkEngine(spark), plan(name, source, out, storage))
     run_plainly(plan(name, str(logs), str(tmp_path / name), StorageOptions()))
     written = tree(tmp_path / name)
     assert objects(server, name) == written != {}
     assert open_journals(out, storage) == []
-    again = run_output_job(spark, plan(name, source, out, storage))
+    again = run_output_job(SparkEngine(spark), plan(name, source, out, storage))
     assert objects(server, name) == written
     # A restore that is done says again what it did; an export finds nothing new.
     assert again == (account if name == "restore" else [])

@@ -9,13 +9,14 @@ from ottla.cli.job import (
     add_run,
     add_selection,
     chosen_logs,
+    engine_for,
     print_account,
-    session,
     size,
 )
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.errors import OptionError, Row
 from ottla.jobs.compact.plan import plan_compaction
+from ottla.jobs.compact.run import compact, explain_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.options.offsets import Timestamp, parse_when
 from ottla.rules.cleaner.cleanable import CleanerConfig
@@ -108,14 +109,13 @@ def run(arguments: argparse.Namespace) -> int:
         now=_now(arguments.now),
         explains=arguments.explain,
     )
-    with session("compact", arguments.master) as spark:
-        from ottla.spark.compact import compact, explain_compaction
-
+    sizes = (segment.log.size for log in plan.logs for segment in log.partition.segments)
+    with engine_for("compact", sizes, arguments) as engine:
         if arguments.explain:
-            rows = explain_compaction(spark, plan, quiet=arguments.quiet)
+            rows = explain_compaction(engine, plan)
             print_explanation(rows, arguments.format)
             return int(any(row["stoppedBy"] for row in rows))
-        rows = compact(spark, plan, quiet=arguments.quiet)
+        rows = compact(engine, plan)
     if not arguments.quiet:
         print_account(rows, arguments.format)
     return 0

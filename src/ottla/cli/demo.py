@@ -7,7 +7,6 @@ import subprocess
 import sys
 from typing import Any, Final, NamedTuple
 
-from ottla.cli.job import session
 from ottla.jobs.demo import make_logs
 
 _WIDTH: Final = 170
@@ -105,7 +104,9 @@ def _query(logs: str, master: str | None) -> None:
         "The same logs as a table in Spark",
         note='spark.read.format("kafka-log").option("subscribe", "orders").load(...)',
     )
-    with session("demo", master) as spark:
+    from ottla.spark.session import run_session
+
+    with run_session("demo", master) as spark:
         table = spark.read.format("kafka-log").option("subscribe", "orders").load(logs)
         table.createOrReplaceTempView("orders")
         spark.sql(_QUERY).show()

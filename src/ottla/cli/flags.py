@@ -19,6 +19,9 @@ FLAGS: Final = {
     Term.SALVAGE: "`ottla salvage`",
     Term.FINISH: "`ottla finish --help`",
     Term.RESTORE: "`ottla restore`",
+    Term.ENGINE: "--engine",
+    Term.MASTER: "--master",
+    Term.MEMORY: "--memory",
 }
 
 

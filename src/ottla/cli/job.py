@@ -1,8 +1,9 @@
-"""What commands share that choose partitions or run on Spark: flags, session and account."""
+"""What commands share that choose partitions or run tasks: flags, engine and account."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from ottla.catalog.catalog import list_catalog
@@ -11,6 +12,7 @@ from ottla.cli.flags import add_partitions
 from ottla.cli.flags import add_range as add_range
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.errors import OptionError, Row
+from ottla.jobs.engine import Engine
 from ottla.jobs.output import OutputJob
 from ottla.options.choice import Choice
 from ottla.options.offsets import LimitPair, parse_when
@@ -54,7 +56,7 @@ def add_rewrite(parser: argparse.ArgumentParser) -> None:
 
 def add_run(parser: argparse.ArgumentParser, *, split: str | None = None) -> None:
     """The flags that say how to run; `split` is given where tasks can be cut by size."""
-    parser.add_argument("--master", help="Spark master URL (default: local[*])")
+    add_engine(parser)
     if split is not None:
         parser.add_argument(
             "--split-bytes",
@@ -64,6 +66,32 @@ def add_run(parser: argparse.ArgumentParser, *, split: str | None = None) -> Non
             help=f"about how much one task takes, cut between batches (default: {split})",
         )
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no account")
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """The flags that say where tasks run."""
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "local", "spark"),
+        default="auto",
+        help="local: threads of this process; spark: local[*] or --master; auto (default): local"
+        " up to --local-bytes of input, or where Spark or Java is missing",
+    )
+    parser.add_argument("--master", metavar="URL", help="run on Spark, on this master")
+    parser.add_argument(
+        "--local-bytes",
+        type=size,
+        default=1 << 30,
+        metavar="SIZE",
+        help="how much input auto runs in this process (default: 1g)",
+    )
+    parser.add_argument(
+        "--memory",
+        type=size,
+        default=1 << 30,
+        metavar="SIZE",
+        help="what --engine local may hold where rows must meet (default: 1g)",
+    )
 
 
 def size(text: str) -> int:
@@ -92,21 +120,38 @@ def limits_of(arguments: argparse.Namespace) -> LimitPair:
     return LimitPair(parse_when(start) if start else None, parse_when(stop) if stop else None)
 
 
-@contextmanager
-def session(command: str, master: str | None) -> Iterator[Any]:
-    """A Spark session for one command."""
-    from ottla.spark.session import run_session
+def engine_for(
+    command: str, sizes: Iterable[int], arguments: argparse.Namespace
+) -> AbstractContextManager[Engine]:
+    """What runs a command over inputs of these sizes."""
+    from ottla.engines import EngineKind, EngineOptions, start_engine
 
-    with run_session(command, master) as spark:
-        yield spark
+    options = EngineOptions(
+        EngineKind(arguments.engine),
+        arguments.master,
+        arguments.local_bytes,
+        arguments.memory,
+        arguments.quiet,
+    )
+    return start_engine(command, sum(sizes), options, _nothing if arguments.quiet else tell)
+
+
+def _nothing(_: str) -> None:
+    """For those who want no word."""
+
+
+def tell(line: str) -> None:
+    """A line for people, who read stderr."""
+    print(f"ottla: {line}", file=sys.stderr)
 
 
 def run_plan(plan: OutputJob, arguments: argparse.Namespace, style: Format) -> list[Row]:
     """Run a job that writes, and print its account."""
-    with session(plan.title, arguments.master) as spark:
-        from ottla.spark.run import run_output_job
+    from ottla.jobs.run import run_output_job
 
-        rows = run_output_job(spark, plan, quiet=arguments.quiet)
+    sizes = (part.size for part in plan.parts.values())
+    with engine_for(plan.title, sizes, arguments) as engine:
+        rows = run_output_job(engine, plan)
     if not arguments.quiet:
         print_account(rows, style)
     return rows

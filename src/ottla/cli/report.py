@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from ottla.cli.job import add_run, add_selection, chosen_logs, session, size
+from ottla.cli.job import add_run, add_selection, chosen_logs, engine_for, size
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write, write_text
 from ottla.cli.report_commands import add_commands
 from ottla.errors import Row
@@ -83,12 +83,10 @@ def run(arguments: argparse.Namespace) -> int:
         compaction="compaction" not in arguments.without,
     )
     chosen = chosen_logs(arguments)
-    with session("report", arguments.master) as spark, _scratch(arguments.out) as scratch:
-        from ottla.spark.report import SparkRunner
-
-        now = time.time_ns() // 1_000_000 if arguments.now is None else arguments.now
-        runner = SparkRunner(spark, scratch, arguments.quiet)
-        found = build_report(runner, chosen, options, all_settings(), now)
+    now = time.time_ns() // 1_000_000 if arguments.now is None else arguments.now
+    sizes = (segment.log.size for each in chosen.partitions for segment in each.segments)
+    with engine_for("report", sizes, arguments) as engine, _scratch(arguments.out) as scratch:
+        found = build_report(engine, scratch, chosen, options, all_settings(), now)
     rows = add_commands(found, chosen, options, now)
     if arguments.out:
         _write(arguments.out, render_page(rows))

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ottla.catalog.catalog import Catalog
-from ottla.cli.job import add_run, add_selection, chosen_logs, print_account, session
+from ottla.cli.job import add_run, add_selection, chosen_logs, engine_for, print_account
 from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
 from ottla.cli.recovery import print_recovery
 from ottla.errors import OptionError, Row, Severity, Violation
 from ottla.jobs.verify.plan import VERDICT_SCHEMA, VerifyOptions
+from ottla.jobs.verify.run import verify
 from ottla.log.check.directory import check_directory
 from ottla.storage.files import move_files, open_output
 
@@ -72,17 +73,16 @@ def run(arguments: argparse.Namespace) -> int:
             errors += row["severity"] == Severity.ERROR
             yield row
 
-    with session("verify", arguments.master) as spark:
-        from ottla.spark.verify import verify
-
-        with verify(spark, chosen.partitions, options, quiet=arguments.quiet) as (frame, account):
-            found = (row.asDict() for row in frame.toLocalIterator())
-            about_directories = (problem.as_row() for problem in _check_directories(chosen.catalog))
-            rows = counted(chain(about_directories, found))
-            if arguments.out:
-                _write(rows, arguments.out)
-            else:
-                _print(rows, arguments.format)
+    account: list[Row] = []
+    sizes = (segment.log.size for partition in chosen.partitions for segment in partition.segments)
+    with engine_for("verify", sizes, arguments) as engine:
+        about_directories = (problem.as_row() for problem in _check_directories(chosen.catalog))
+        found = verify(engine, chosen.partitions, options, account)
+        rows = counted(chain(about_directories, found))
+        if arguments.out:
+            _write(rows, arguments.out)
+        else:
+            _print(rows, arguments.format)
     if not arguments.quiet:
         print_account(account, arguments.format)
     return int(errors > 0)

@@ -2,7 +2,7 @@
 
 First headers are surveyed, a task for each log (`survey`); then the offsets that stay are found
 (`learn`); then segments are written anew, or what would stay of them is counted (`clean`,
-`explain`). `ottla.spark.compact` runs them; what is decided about a batch or a record is in
+`explain`). `run` has engines run them; what is decided about a batch or a record is in
 `ottla.rules`.
 """
 

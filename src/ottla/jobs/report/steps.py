@@ -1,25 +1,22 @@
-"""The report: survey, verify, cleaning and what-if, one after another; what runs them is given.
+"""The report: survey, verify, cleaning and what-if, one after another; an engine runs them.
 
 What cleaning would leave is counted by the tasks of `ottla compact --explain`. Logs without any key
 are not counted: nobody means to compact their topics.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
-
-import pyarrow as pa
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from ottla.catalog.chosen import ChosenLogs
 from ottla.errors import Row
 from ottla.format.names import TopicPartition
-from ottla.jobs.compact.plan import Compaction, plan_explanation, plan_surveys
+from ottla.jobs.compact.plan import Compaction, plan_explanation
+from ottla.jobs.compact.run import explain_surveyed, survey
 from ottla.jobs.compact.survey import (
-    SURVEYED_SCHEMA,
     CompactOptions,
     Surveyed,
-    read_surveyed,
-    survey_task,
 )
+from ottla.jobs.engine import Engine, Step
 from ottla.jobs.report.rows import (
     ReportOptions,
     compaction_row,
@@ -46,7 +43,7 @@ from ottla.jobs.report.what_if import (
 )
 from ottla.jobs.verify.findings import collect_findings
 from ottla.jobs.verify.plan import VerifyOptions
-from ottla.log.files.partition import Partition
+from ottla.jobs.verify.run import verify
 from ottla.log.files.transaction_index import write_transaction_index
 from ottla.rules.cleaner.cleanable import CleanerConfig
 
@@ -54,81 +51,52 @@ from ottla.rules.cleaner.cleanable import CleanerConfig
 _CLEANING: Final = CompactOptions(config=CleanerConfig(), includes_active=True)
 
 
-class Sized(Protocol):
-    """What a task is given; its size tells how far all of them are."""
-
-    @property
-    def size(self) -> int: ...
-
-
-class Runner(Protocol):
-    """Runs tasks, on Spark or wherever; these may leave files beside `scratch` while they run."""
-
-    @property
-    def scratch(self) -> str: ...
-
-    def map(
-        self,
-        title: str,
-        parts: Sequence[Sized],
-        work: Callable[[Any], Iterable[pa.RecordBatch]],
-        schema: pa.Schema,
-    ) -> Iterable[Row]:
-        """What `work` gives for each part, as rows."""
-
-    def verify(self, partitions: Sequence[Partition], options: VerifyOptions) -> Iterable[Row]:
-        """The violations of partitions."""
-
-    def explain(self, plan: Compaction, surveyed: Sequence[Surveyed], now: int) -> Sequence[Row]:
-        """What a cleaner would leave of each log."""
-
-
 def build_report(
-    runner: Runner,
+    engine: Engine,
+    scratch: str,
     chosen: ChosenLogs,
     options: ReportOptions,
     settings: Sequence[Setting],
     now: int,
 ) -> list[Row]:
-    """Every row of the report, the one about all of it first."""
+    """Every row of the report, the one about all of it first.
+
+    Tasks leave files for each other beside `scratch` while they run.
+    """
     logs = chosen.logs()
     parts = plan_survey(logs, options.split_bytes, chosen.storage)
-    surveyed = runner.map("survey", parts, survey_part, SURVEY_SCHEMA)
+    sizes = [part.size for part in parts]
+    surveyed = engine.run(Step("survey", parts, sizes, survey_part, SURVEY_SCHEMA))
     surveys = read_surveys(surveyed, len(logs))
     wholes = {
         log.name: add_up(segments.values()) for log, segments in zip(logs, surveys, strict=True)
     }
     rows = list(topic_rows(logs, surveys))
-    rows += _findings(runner, chosen, options)
-    cleaning = plan_explanation(chosen, logs, runner.scratch, _CLEANING, now)
-    known = _survey_headers(runner, cleaning, now)
+    rows += _findings(engine, chosen, options)
+    cleaning = plan_explanation(chosen, logs, scratch, _CLEANING, now)
+    known = survey(engine, cleaning, now)
     counted = [each for each in known if options.compaction and wholes[each.log.name].keyed]
-    explained = _explain(runner, cleaning, counted, now)
+    explained = _explain(engine, cleaning, counted, now)
     for each in known:
         rows.append(compaction_row(each, explained.get(each.log.name), wholes[each.log.name]))
         rows += open_transaction_rows(each, now)
     if options.what_if:
         sources = _sources(known, wholes)
-        rows += _what_if(runner, sources, chosen, options, settings)
+        rows += _what_if(engine, sources, chosen, options, settings)
         rows += overhead_rows(rows)
     return [head_row(chosen, now, options, rows), *rows]
 
 
-def _findings(runner: Runner, chosen: ChosenLogs, options: ReportOptions) -> list[Row]:
+def _findings(engine: Engine, chosen: ChosenLogs, options: ReportOptions) -> list[Row]:
     partitions = chosen.partitions
     wanted = VerifyOptions(split_bytes=options.split_bytes, storage=chosen.storage)
-    return collect_findings(runner.verify(partitions, wanted), partitions)
-
-
-def _survey_headers(runner: Runner, plan: Compaction, now: int) -> list[Surveyed]:
-    parts = plan_surveys(plan, now)
-    return read_surveyed(runner.map("headers", parts, survey_task, SURVEYED_SCHEMA))
+    return collect_findings(verify(engine, partitions, wanted, []), partitions)
 
 
 def _explain(
-    runner: Runner, plan: Compaction, counted: Sequence[Surveyed], now: int
-) -> dict[TopicPartition, Row]:
-    rows = runner.explain(plan, counted, now) if counted else []
+    engine: Engine, plan: Compaction, counted: Sequence[Surveyed], now: int
+) -> dict[TopicPartition | None, Row]:
+    rows = explain_surveyed(engine, plan, counted, now) if counted else []
     return {each.log.name: row for each, row in zip(counted, rows, strict=True)}
 
 
@@ -144,7 +112,7 @@ def _sources(
 
 
 def _what_if(
-    runner: Runner,
+    engine: Engine,
     sources: Mapping[str, Sequence[SampledPartition]],
     chosen: ChosenLogs,
     options: ReportOptions,
@@ -158,10 +126,11 @@ def _what_if(
         storage=chosen.storage,
     )
     trials = [trial for plan in plans for trial in plan.trials]
-    measured = runner.map("what-if", trials, try_unit, MEASURED_SCHEMA)
-    sizes = {(row["unit"], row["setting"]): row["size"] for row in measured}
+    sizes = [trial.size for trial in trials]
+    measured = engine.run(Step("what-if", trials, sizes, try_unit, MEASURED_SCHEMA))
+    tried = {(row["unit"], row["setting"]): row["size"] for row in measured}
     return [
-        what_if_row(plan, setting, plan.estimate(sizes, number), options)
+        what_if_row(plan, setting, plan.estimate(tried, number), options)
         for plan in plans
         for number, setting in enumerate(settings)
     ]

@@ -1,17 +1,16 @@
-"""Run jobs on Spark: a task for each part, then what combines them. Translation only.
+"""Run a job that writes: stage its parts in tasks, combine each partition, commit and publish.
 
-A task gives Arrow, or stages files and marks them; the driver commits and publishes.
+A task stages files and marks its part as finished; a second run of the same job, on whichever
+engine, leaves out what is marked.
 """
 
 import errno
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ottla.errors import (
     CorruptLogError,
@@ -21,14 +20,12 @@ from ottla.errors import (
     Row,
     UnsupportedError,
 )
+from ottla.jobs.engine import Engine, Step
 from ottla.jobs.output import OutputJob, OutputPart, publish_output, require_room
 from ottla.publish.account import read_account
 from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job, job_name
 from ottla.publish.journal import finished_partitions, is_published, mark_finished, run_job
-from ottla.spark.progress import show_progress
-
-T = TypeVar("T")
 
 _ERRORS: Final = pa.schema([pa.field("error", pa.binary(), nullable=False)])
 # To try again does not help against these.
@@ -43,25 +40,7 @@ FINAL_ERRORS: Final = (
 _DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
 
-def map_tasks(
-    spark: SparkSession,
-    parts: Sequence[T],
-    work: Callable[[T], Iterable[pa.RecordBatch]],
-    schema: pa.Schema,
-) -> DataFrame:
-    """What `work` gives for each part, one Spark task for each."""
-    count = len(parts)
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from work(parts[number])
-
-    numbers = spark.range(0, count, 1, max(1, count))
-    return numbers.mapInArrow(run, from_arrow_schema(schema))
-
-
-def run_output_job(spark: SparkSession, plan: OutputJob, *, quiet: bool = False) -> list[Row]:
+def run_output_job(engine: Engine, plan: OutputJob) -> list[Row]:
     """Stage every part, combine each partition, then commit, publish and give the account.
 
     What an earlier run of the same job staged is not done again.
@@ -71,37 +50,32 @@ def run_output_job(spark: SparkSession, plan: OutputJob, *, quiet: bool = False)
         if is_published(job):
             return read_account(job)
         require_room(job, plan.log_starts)
-        return stage_and_publish(spark, job, plan, quiet=quiet)
+        return stage_and_publish(engine, job, plan)
 
 
-def stage_and_publish(
-    spark: SparkSession, job: Job, plan: OutputJob, *, quiet: bool = False
-) -> list[Row]:
+def stage_and_publish(engine: Engine, job: Job, plan: OutputJob) -> list[Row]:
     """Run a job that is locked and not done yet."""
-    finished = stage(spark, job, plan.parts, plan.stage, title=plan.title, quiet=quiet)
+    finished = stage(engine, job, plan.parts, plan.stage, title=plan.title)
     closing = plan.closing(finished)
-    finished |= stage(spark, job, closing, plan.close, title="side files", quiet=quiet)
+    finished |= stage(engine, job, closing, plan.close, title="side files")
     chosen = {key: finished[key] for key in (*plan.parts, *closing)}
     return publish_output(job, plan, chosen)
 
 
 def stage(
-    spark: SparkSession,
+    engine: Engine,
     job: Job,
     parts: Mapping[str, OutputPart],
     work: Callable[[Job, Any], FinishedPartition],
     *,
-    title: str = "",
-    quiet: bool = False,
+    title: str,
 ) -> dict[str, FinishedPartition]:
     """Have tasks stage the parts that are not finished; all of them when they are."""
     finished = finished_partitions(job)
     left = [(key, part) for key, part in parts.items() if key not in finished]
     if left:
         sizes = [part.size for _, part in left]
-        with show_progress(spark, title, sizes, quiet=quiet):
-            tasks = map_tasks(spark, left, _StagePart(job, work), _ERRORS)
-            errors = tasks.collect()
+        errors = list(engine.run(Step(title, left, sizes, _StagePart(job, work), _ERRORS)))
         if errors:
             raise pickle.loads(errors[0]["error"])  # noqa: S301  from a task of this job
         finished = finished_partitions(job)

@@ -1,0 +1,1 @@
+"""The engine that runs jobs in this process, and how any engine shows its progress."""

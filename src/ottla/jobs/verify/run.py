@@ -1,0 +1,49 @@
+"""Run a verify: slices are looked at in parallel, then each partition is validated in order."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from ottla.errors import Row
+from ottla.jobs.engine import Engine, Grouping, Step
+from ottla.jobs.verify.plan import (
+    SEEN_SCHEMA,
+    VERDICT_SCHEMA,
+    VerifyOptions,
+    VerifyPart,
+    judge_partitions,
+    plan_verify,
+    see_part,
+)
+from ottla.log.files.partition import Partition
+
+
+def verify(
+    engine: Engine, partitions: Sequence[Partition], options: VerifyOptions, account: list[Row]
+) -> Iterator[Row]:
+    """The violations of partitions; when all were given, `account` has a row for each of them."""
+
+    def see(part: VerifyPart) -> Iterable[pa.RecordBatch]:
+        return see_part(part, options)
+
+    def judge(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        rows = (row for batch in batches for row in batch.to_pylist())
+        return judge_partitions(rows, partitions, options)
+
+    parts = plan_verify(partitions, options)
+    step = Step("verify", parts, [part.size for part in parts], see, SEEN_SCHEMA)
+    # The windows of a partition meet; in order, they pass one at a time.
+    count = max(1, min(len(partitions), engine.cores))
+    order = ("log", "segment", "start", "window")
+    for row in engine.run(step, Grouping("log", count, order, judge, VERDICT_SCHEMA)):
+        told = row.pop("account")
+        if told is None:
+            yield row
+        else:
+            account.append(json.loads(told))
+    account.sort(key=_name)
+
+
+def _name(row: Row) -> tuple[str, int]:
+    return row["topic"] or "", row["partition"] or 0

@@ -1,0 +1,82 @@
+"""The engine for terabytes and clusters: a Spark task for each part, a shuffle where rows meet."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
+from pyspark.sql.functions import col
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from ottla.errors import Row
+from ottla.jobs.engine import Grouping, Step
+from ottla.spark.progress import show_progress
+
+
+class SparkEngine(NamedTuple):
+    """Runs the steps of jobs in a session."""
+
+    spark: SparkSession
+    quiet: bool = False
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at once."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    def run(self, step: Step, *groupings: Grouping) -> Iterator[Row]:
+        """The rows of a step, or what became of them when they met."""
+        frame = map_parts(self.spark, step)
+        for grouping in groupings:
+            frame = _group(frame, grouping)
+        with show_progress(self.spark, step.title, step.sizes, quiet=self.quiet):
+            rows = _keep(frame) if groupings else iter(frame.collect())
+        yield from (row.asDict() for row in rows)
+
+
+def _keep(frame: DataFrame) -> Iterator[SparkRow]:
+    """Rows that may be too many for the driver; they are made before this returns.
+
+    Not kept longer than they are looked at: to Spark a second look at the same files is the same
+    query, and it would answer with what it kept.
+    """
+    kept = frame.cache()
+    kept.count()
+
+    def rows() -> Iterator[SparkRow]:
+        try:
+            yield from kept.toLocalIterator()
+        finally:
+            with suppress(Py4JError):  # of a JVM that is gone; why it is gone says more
+                kept.unpersist()
+
+    return rows()
+
+
+def map_parts(spark: SparkSession, step: Step) -> DataFrame:
+    """What the work of a step gives for each part, one Spark task for each."""
+    parts, work, count = step.parts, step.work, len(step.parts)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from work(parts[number])
+
+    numbers = spark.range(0, count, 1, max(1, count))
+    return numbers.mapInArrow(run, from_arrow_schema(step.schema))
+
+
+def _group(frame: DataFrame, grouping: Grouping) -> DataFrame:
+    work = grouping.work
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from work(batches)
+
+    meeting = (col(grouping.by) % grouping.count).cast("int")
+    met = frame.repartitionById(grouping.count, meeting)
+    if grouping.order:
+        met = met.sortWithinPartitions(*grouping.order)
+    return met.mapInArrow(run, from_arrow_schema(grouping.schema))
