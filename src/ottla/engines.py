@@ -12,6 +12,7 @@ from typing import Final
 from ottla.engine.local import DEFAULT_MEMORY, LocalEngine
 from ottla.errors import OptionError, Term
 from ottla.jobs.engine import Engine
+from ottla.options.texts import format_bytes
 
 DEFAULT_LOCAL_BYTES: Final = 1 << 30
 
@@ -67,12 +68,13 @@ def choose_engine(size: int, options: EngineOptions) -> tuple[EngineKind, str]:
         return EngineKind.SPARK, "spark-submit started it"
     if os.environ.get("MASTER"):
         return EngineKind.SPARK, f"MASTER is {os.environ['MASTER']}"
+    amount, limit = format_bytes(size), format_bytes(options.local_bytes)
     if size <= options.local_bytes:
-        return EngineKind.LOCAL, f"{size} bytes are not more than {options.local_bytes}"
+        return EngineKind.LOCAL, f"{amount}, and Spark is for more than {limit}"
     lacking = _lacking()
     if lacking is not None:
-        return EngineKind.LOCAL, f"{lacking}, which {size} bytes would be worth"
-    return EngineKind.SPARK, f"{size} bytes are more than {options.local_bytes}"
+        return EngineKind.LOCAL, f"{amount} are work for Spark, but {lacking}"
+    return EngineKind.SPARK, f"{amount} are more than {limit}"
 
 
 def _lacking() -> str | None:

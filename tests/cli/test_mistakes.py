@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,8 @@ def the_line(status: int, out: str, err: str) -> str:
     assert (status, out) == (2, ""), err
     assert "Traceback" not in err
     # The JVM has its own say on stderr before a logger can be told not to.
-    (line,) = [line for line in err.splitlines() if not line.startswith("WARNING: Using incub")]
+    expected = re.compile(r"WARNING: Using incub|ottla: verify runs (on Spark|in this process): ")
+    (line,) = [line for line in err.splitlines() if not expected.match(line)]
     assert line.startswith("ottla: ")
     return line.removeprefix("ottla: ")
 
@@ -126,11 +128,16 @@ def test_a_misspelt_topic(logs: Path, command: str, misspelt: str, meant: str) -
     )
 
 
+def test_no_permission_in_a_task(locked: Path) -> None:
+    said = ottla("verify", locked, by=LIKE_OTHERS)
+    assert "00000000000000000000.log: Permission denied; run ottla as" in said
+
+
 def test_no_java(logs: Path, tmp_path: Path) -> None:
-    said = ottla("verify", logs, PATH=str(tmp_path), JAVA_HOME="")
+    said = ottla("verify", logs, "--engine", "spark", PATH=str(tmp_path), JAVA_HOME="")
     assert said.startswith("Spark needs Java 17 or newer, and there is no java on the PATH")
     assert "apt install openjdk-17" in said
-    said = ottla("verify", logs, JAVA_HOME=str(tmp_path))
+    said = ottla("verify", logs, "--engine", "spark", JAVA_HOME=str(tmp_path))
     assert f"there is no java in JAVA_HOME ({tmp_path}): install a JDK" in said
 
 
@@ -163,7 +170,7 @@ def test_no_permission_to_list(locked: Path) -> None:
 
 @pytest.mark.spark_long
 def test_no_permission_in_a_task_of_spark(locked: Path) -> None:
-    said = ottla("verify", locked, by=LIKE_OTHERS)
+    said = ottla("verify", locked, "--engine", "spark", by=LIKE_OTHERS)
     assert "00000000000000000000.log: Permission denied; run ottla as" in said
 
 
@@ -179,7 +186,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.spark_long
 def test_no_space_left(logs: Path, small_disk: Path) -> None:
     said = ottla("salvage", logs, small_disk / "out", "--topic", "orders", "--quiet")
     assert said.startswith(f"{small_disk}/out.ottla/")
@@ -268,7 +274,7 @@ def version_of(python: str) -> str:
 
 
 def test_workers_with_another_python(logs: Path, other_python: str) -> None:
-    said = ottla("verify", logs, PYSPARK_PYTHON=other_python)
+    said = ottla("verify", logs, "--engine", "spark", PYSPARK_PYTHON=other_python)
     ours = version_of(sys.executable)
     assert said == (
         f"Spark's workers have Python {version_of(other_python)} (PYSPARK_PYTHON={other_python}),"
@@ -278,7 +284,7 @@ def test_workers_with_another_python(logs: Path, other_python: str) -> None:
 
 
 def test_workers_without_a_python(logs: Path) -> None:
-    said = ottla("verify", logs, PYSPARK_PYTHON="/nowhere/python3")
+    said = ottla("verify", logs, "--engine", "spark", PYSPARK_PYTHON="/nowhere/python3")
     assert "PYSPARK_PYTHON is '/nowhere/python3', which is no Python that starts: set it to" in said
 
 
@@ -296,12 +302,12 @@ def old_spark(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.newcomer
 def test_an_old_spark(logs: Path, old_spark: Path) -> None:
-    said = ottla("verify", logs, PYTHONPATH=str(old_spark))
+    said = ottla("verify", logs, "--engine", "spark", PYTHONPATH=str(old_spark))
     assert said.startswith("Ottla needs Spark 4.2 or newer, and this Python has 4.1.4: pip install")
 
 
 @pytest.mark.newcomer
 def test_a_spark_home_of_an_old_spark(logs: Path, old_spark: Path) -> None:
     home = old_spark / "pyspark"
-    said = ottla("verify", logs, SPARK_HOME=str(home))
+    said = ottla("verify", logs, "--engine", "spark", SPARK_HOME=str(home))
     assert said.startswith(f"Ottla needs Spark 4.2 or newer, and SPARK_HOME ({home}) is 4.1.4")

@@ -25,7 +25,7 @@ from jobs.test_salvage import damaged_topic
 from jobs.topics import write_topic
 from ottla.engine.local import LocalEngine
 from ottla.errors import CorruptLogError, DataLossError, OptionError
-from ottla.jobs.engine import Grouping, Step
+from ottla.jobs.engine import Grouping, JobStep
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.run import run_output_job
 
@@ -86,7 +86,7 @@ def test_rows_meet_by_group_and_in_order() -> None:
         calls.append(list(pairs))
         yield from met.to_batches()
 
-    step = Step("rows", range(50), [1] * 50, rows, SCHEMA)
+    step = JobStep("rows", range(50), [1] * 50, rows, SCHEMA)
     grouping = Grouping("group", 3, ("group", "order"), work, SCHEMA)
     given = list(LocalEngine().run(step, grouping))
     everything = [row for part in range(50) for batch in rows(part) for row in batch.to_pylist()]
@@ -97,7 +97,7 @@ def test_rows_meet_by_group_and_in_order() -> None:
 
 
 def test_nothing_meets_where_there_is_nothing() -> None:
-    step = Step("rows", [], [], rows, SCHEMA)
+    step = JobStep("rows", [], [], rows, SCHEMA)
     assert list(LocalEngine().run(step, Grouping("group", 3, (), iter, SCHEMA))) == []
 
 
@@ -106,7 +106,7 @@ def test_rows_come_in_the_order_of_their_parts() -> None:
         time.sleep(0.02 if part == 0 else 0)
         yield pa.record_batch([[part], [part], [b""]], schema=SCHEMA)
 
-    step = Step("rows", range(9), [1] * 9, slow_first, SCHEMA)
+    step = JobStep("rows", range(9), [1] * 9, slow_first, SCHEMA)
     assert [row["order"] for row in LocalEngine().run(step)] == list(range(9))
 
 
@@ -114,9 +114,9 @@ def test_more_rows_than_memory_is_an_error_that_says_what_to_do() -> None:
     def large(part: int) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([[part], [part], [bytes(1000)]], schema=SCHEMA)
 
-    step = Step("rows", range(100), [1] * 100, large, SCHEMA)
+    step = JobStep("rows", range(100), [1] * 100, large, SCHEMA)
     grouping = Grouping("group", 3, (), iter, SCHEMA)
-    with pytest.raises(OptionError, match=r"more than 50000 bytes .* nothing was written"):
+    with pytest.raises(OptionError, match=r"more than 48.8 KiB .* nothing was written"):
         list(LocalEngine(memory=50_000).run(step, grouping))
     # Rows that are only given on do not wait for each other.
     assert len(list(LocalEngine(memory=1 << 20).run(step))) == 100
@@ -136,7 +136,7 @@ def test_no_task_runs_on_when_one_has_failed() -> None:
         running.release()
         yield from ()
 
-    step = Step("rows", range(1000), [1] * 1000, work, SCHEMA)
+    step = JobStep("rows", range(1000), [1] * 1000, work, SCHEMA)
     with pytest.raises(OSError, match="broken"):
         list(LocalEngine().run(step))
     assert [each.name for each in threading.enumerate() if each.name.startswith("ottla")] == []

@@ -22,7 +22,7 @@ from ottla.cli import verify as cli_verify
 from ottla.engine.local import LocalEngine
 from ottla.format.attributes import Codec
 from ottla.jobs import output
-from ottla.jobs.engine import Engine, Step
+from ottla.jobs.engine import Engine, JobStep
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.convert import plan_convert
@@ -95,7 +95,7 @@ def run_verify(logs: str, out: str, moment: str, share: float) -> None:
         cli_verify.move_files = die
     map_parts = spark_engine.map_parts
 
-    def map_failing(spark: Any, step: Step) -> Any:
+    def map_failing(spark: Any, step: JobStep) -> Any:
         return map_parts(spark, replace(step, work=FailingWork(step.work, share)))
 
     spark_engine.map_parts = map_failing

@@ -50,6 +50,7 @@ OK = 0
 PROBLEMS_FOUND = 1
 WRONG_USAGE = 2
 OUR_FAULT = 3
+INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
 _EXIT_CODES = """\
 `ottla COMMAND --help` shows the flags of a command and an example.
 Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage or machine, 3 our own fault."""
@@ -108,6 +109,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output is gone, as in `ottla dump ... | head`; nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except KeyboardInterrupt:
+        # At once: threads may be in the middle of a task, and what they stage counts for nothing.
+        print(
+            "ottla: interrupted; a job goes on where it stopped when it is run again",
+            file=sys.stderr,
+        )
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
     except OSError as error:
         print(f"ottla: {describe(error)}", file=sys.stderr)
         return WRONG_USAGE

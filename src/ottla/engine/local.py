@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from ottla.engine.progress import progress_bar
 from ottla.errors import OptionError, Row, Term
-from ottla.jobs.engine import Grouping, Step
+from ottla.jobs.engine import Grouping, JobStep
+from ottla.options.texts import format_bytes
 
 DEFAULT_MEMORY: Final = 1 << 30
 
@@ -38,7 +39,7 @@ class LocalEngine(NamedTuple):
         """How many tasks run at once."""
         return len(os.sched_getaffinity(0))
 
-    def run(self, step: Step, *groupings: Grouping) -> Iterator[Row]:
+    def run(self, step: JobStep, *groupings: Grouping) -> Iterator[Row]:
         """The rows of a step, or what became of them when they met."""
         waiting = _Waiting(self.memory)
         with _threads(self.cores) as pool:
@@ -50,7 +51,7 @@ class LocalEngine(NamedTuple):
                 yield from batch.to_pylist()
 
     def _map(
-        self, pool: ThreadPoolExecutor, step: Step, waiting: "_Waiting"
+        self, pool: ThreadPoolExecutor, step: JobStep, waiting: "_Waiting"
     ) -> Iterator[pa.RecordBatch]:
         calls = [partial(_collect, step.work, part, waiting) for part in step.parts]
         with progress_bar(step.title, sum(step.sizes), quiet=self.quiet) as show:
@@ -73,8 +74,8 @@ class _Waiting:
             self.size += size
             if self.size > self.limit:
                 raise OptionError(
-                    f"more than {self.limit} bytes would have to wait in memory; nothing was"
-                    " written. Allow more with ",
+                    f"more than {format_bytes(self.limit)} would have to wait in memory; nothing"
+                    " was written. Allow more with ",
                     Term.MEMORY,
                     ", or run it on Spark, which sorts on disk, with ",
                     Term.ENGINE,

@@ -15,7 +15,7 @@ from ottla.errors import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JobStep:
     """A task for each part: what `work` makes of it are rows of `schema`.
 
     `sizes` are the bytes of the parts, for those who wait.
@@ -50,5 +50,5 @@ class Engine(Protocol):
     def cores(self) -> int:
         """How many tasks run at once."""
 
-    def run(self, step: Step, *groupings: Grouping) -> Iterator[Row]:
+    def run(self, step: JobStep, *groupings: Grouping) -> Iterator[Row]:
         """The rows of a step, or what became of them when they met."""

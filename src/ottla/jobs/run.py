@@ -20,7 +20,7 @@ from ottla.errors import (
     Row,
     UnsupportedError,
 )
-from ottla.jobs.engine import Engine, Step
+from ottla.jobs.engine import Engine, JobStep
 from ottla.jobs.output import OutputJob, OutputPart, publish_output, require_room
 from ottla.publish.account import read_account
 from ottla.publish.checked import FinishedPartition
@@ -75,7 +75,7 @@ def stage(
     left = [(key, part) for key, part in parts.items() if key not in finished]
     if left:
         sizes = [part.size for _, part in left]
-        errors = list(engine.run(Step(title, left, sizes, _StagePart(job, work), _ERRORS)))
+        errors = list(engine.run(JobStep(title, left, sizes, _StagePart(job, work), _ERRORS)))
         if errors:
             raise pickle.loads(errors[0]["error"])  # noqa: S301  from a task of this job
         finished = finished_partitions(job)

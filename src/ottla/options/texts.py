@@ -1,4 +1,4 @@
-"""Texts that Spark hands over, as values; an OptionError says what was expected instead."""
+"""Values from texts, where an OptionError says what was expected instead; and sizes as texts."""
 
 import json
 import re
@@ -64,6 +64,21 @@ def parse_bytes(text: str) -> int:
     if not found or int(found[1]) == 0:
         raise OptionError("a positive size such as 1048576, 512k or 64m")
     return int(found[1]) << _SIZE_UNITS[found[2]]
+
+
+def format_bytes(size: int) -> str:
+    """A size as people read it.
+
+    >>> format_bytes(0), format_bytes(1023), format_bytes(1546926), format_bytes(1 << 30)
+    ('0 B', '1023 B', '1.5 MiB', '1.0 GiB')
+    """
+    if size < 1024:
+        return f"{size} B"
+    units, amount = iter(("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")), size / 1024
+    unit = next(units)
+    while amount >= 1023.95:
+        amount, unit = amount / 1024, next(units)
+    return f"{amount:.1f} {unit}"
 
 
 def parse_milliseconds(text: str) -> int:

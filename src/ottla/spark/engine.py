@@ -12,7 +12,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ottla.errors import Row
-from ottla.jobs.engine import Grouping, Step
+from ottla.jobs.engine import Grouping, JobStep
 from ottla.spark.progress import show_progress
 
 
@@ -27,7 +27,7 @@ class SparkEngine(NamedTuple):
         """How many tasks run at once."""
         return int(self.spark.sparkContext.defaultParallelism)
 
-    def run(self, step: Step, *groupings: Grouping) -> Iterator[Row]:
+    def run(self, step: JobStep, *groupings: Grouping) -> Iterator[Row]:
         """The rows of a step, or what became of them when they met."""
         frame = map_parts(self.spark, step)
         for grouping in groupings:
@@ -56,7 +56,7 @@ def _keep(frame: DataFrame) -> Iterator[SparkRow]:
     return rows()
 
 
-def map_parts(spark: SparkSession, step: Step) -> DataFrame:
+def map_parts(spark: SparkSession, step: JobStep) -> DataFrame:
     """What the work of a step gives for each part, one Spark task for each."""
     parts, work, count = step.parts, step.work, len(step.parts)
 

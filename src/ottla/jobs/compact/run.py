@@ -39,7 +39,7 @@ from ottla.jobs.compact.survey import (
     read_surveyed,
     survey_task,
 )
-from ottla.jobs.engine import Engine, Grouping, Step
+from ottla.jobs.engine import Engine, Grouping, JobStep
 from ottla.jobs.output import require_room
 from ottla.jobs.run import FINAL_ERRORS, stage, stage_and_publish
 from ottla.publish.account import read_account
@@ -88,7 +88,7 @@ def survey(engine: Engine, plan: Compaction, now: int) -> list[Surveyed]:
     """What headers say of each log."""
     parts = plan_surveys(plan, now)
     sizes = [part.size for part in parts]
-    return read_surveyed(engine.run(Step("survey", parts, sizes, survey_task, SURVEYED_SCHEMA)))
+    return read_surveyed(engine.run(JobStep("survey", parts, sizes, survey_task, SURVEYED_SCHEMA)))
 
 
 def _clock() -> int:
@@ -125,7 +125,7 @@ def _meet(engine: Engine, plan: Compaction, job: Job, first: FirstPass) -> Itera
     writers = min(first.part_count, engine.cores + first.size // _BYTES_PER_WRITER)
     sizes = [sum(part.size for part in task) for task in first.tasks]
     return engine.run(
-        Step("keys", first.tasks, sizes, learn, ENTRY_SCHEMA),
+        JobStep("keys", first.tasks, sizes, learn, ENTRY_SCHEMA),
         Grouping("bucket", buckets, (), merge, SURVIVOR_SCHEMA),
         Grouping("part", writers, (), write, FOUND_SCHEMA),
     )

@@ -16,7 +16,7 @@ from ottla.jobs.compact.survey import (
     CompactOptions,
     Surveyed,
 )
-from ottla.jobs.engine import Engine, Step
+from ottla.jobs.engine import Engine, JobStep
 from ottla.jobs.report.rows import (
     ReportOptions,
     compaction_row,
@@ -66,7 +66,7 @@ def build_report(
     logs = chosen.logs()
     parts = plan_survey(logs, options.split_bytes, chosen.storage)
     sizes = [part.size for part in parts]
-    surveyed = engine.run(Step("survey", parts, sizes, survey_part, SURVEY_SCHEMA))
+    surveyed = engine.run(JobStep("survey", parts, sizes, survey_part, SURVEY_SCHEMA))
     surveys = read_surveys(surveyed, len(logs))
     wholes = {
         log.name: add_up(segments.values()) for log, segments in zip(logs, surveys, strict=True)
@@ -127,7 +127,7 @@ def _what_if(
     )
     trials = [trial for plan in plans for trial in plan.trials]
     sizes = [trial.size for trial in trials]
-    measured = engine.run(Step("what-if", trials, sizes, try_unit, MEASURED_SCHEMA))
+    measured = engine.run(JobStep("what-if", trials, sizes, try_unit, MEASURED_SCHEMA))
     tried = {(row["unit"], row["setting"]): row["size"] for row in measured}
     return [
         what_if_row(plan, setting, plan.estimate(tried, number), options)

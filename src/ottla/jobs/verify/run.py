@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from ottla.errors import Row
-from ottla.jobs.engine import Engine, Grouping, Step
+from ottla.jobs.engine import Engine, Grouping, JobStep
 from ottla.jobs.verify.plan import (
     SEEN_SCHEMA,
     VERDICT_SCHEMA,
@@ -32,7 +32,7 @@ def verify(
         return judge_partitions(rows, partitions, options)
 
     parts = plan_verify(partitions, options)
-    step = Step("verify", parts, [part.size for part in parts], see, SEEN_SCHEMA)
+    step = JobStep("verify", parts, [part.size for part in parts], see, SEEN_SCHEMA)
     # The windows of a partition meet; in order, they pass one at a time.
     count = max(1, min(len(partitions), engine.cores))
     order = ("log", "segment", "start", "window")
