@@ -24,10 +24,13 @@ from ottla.jobs.demo import make_logs
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.write.commit import commit_rows, save_job
+from ottla.options.read import parse_read_options
 from ottla.publish.checked import StagedFile
 from ottla.publish.job import Job, journal_folder
 from ottla.publish.journal import commit, open_journals, publish, run_job, scratch_job, staged_path
 from ottla.publish.locks import claim_output, hold
+from ottla.spark.reader import KafkaLogReader
+from ottla.spark.schema import schema_of
 from ottla.storage.files import write_file
 
 Writer = Callable[[Path, Path], object]
@@ -358,3 +361,17 @@ def test_claims_nest(tmp_path: Path) -> None:
     with claim_output(out), claim_output(out):
         assert (tmp_path / "out.ottla" / "writer").exists()
     assert not (tmp_path / "out.ottla").exists()
+
+
+def test_a_query_says_that_a_commit_waits_and_reads_what_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error would end queries that tail a log while a sink publishes to it."""
+    out = write_log(tmp_path / "out", {0: batch(rows(0, 9))})
+    commit_file(out, "a", f"first-0/{0:020d}.log")
+    before = tree(tmp_path)
+    options = parse_read_options({"path": str(out)})
+    assert KafkaLogReader(options, schema_of(options)).partitions()
+    assert f"a commit is waiting in {out}.ottla/a" in caplog.text
+    assert f"`ottla finish {out}`" in caplog.text
+    assert tree(tmp_path) == before

@@ -1,5 +1,6 @@
 """The batch reader: tasks of slices out, Arrow batches back."""
 
+import logging
 from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 from typing import Final
@@ -14,11 +15,13 @@ from ottla.errors import CorruptLogError
 from ottla.jobs.read.records import read_for_connector, read_headers, read_violations
 from ottla.log.read.records import Mode, obey
 from ottla.options.read import ReadOptions, View
+from ottla.publish.waiting import tell_of_waiting
 from ottla.spark.ahead import decode_ahead
 from ottla.spark.rows import core_columns, to_spark, violation_rows
 from ottla.spark.schema import arrow_schema, check_schema
 from ottla.spark.words import naming_options
 
+_LOGGER: Final = logging.getLogger(__name__)
 _VIOLATION_ROWS: Final = 4096  # in one Arrow batch: a slice can be broken from end to end
 
 
@@ -36,6 +39,9 @@ class KafkaLogReader(DataSourceReader):
 
     @naming_options()
     def partitions(self) -> Sequence[InputPartition]:
+        # No error: a sink may be publishing just now what a later read finds whole.
+        for sentence in tell_of_waiting(self.options.paths, self.options.storage):
+            _LOGGER.warning("%s", sentence)
         return [InputPartition(task) for task in plan_tasks(self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
