@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ottla.cli.job import (
@@ -109,6 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
         now=_now(arguments.now),
         explains=arguments.explain,
     )
+    if arguments.evidence and not arguments.explain:
+        plan = replace(plan, gives_evidence=True)
     sizes = (segment.log.size for log in plan.logs for segment in log.partition.segments)
     with engine_for("compact", sizes, arguments) as engine:
         if arguments.explain:

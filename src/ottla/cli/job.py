@@ -13,6 +13,7 @@ from ottla.cli.flags import add_range as add_range
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.errors import OptionError, Row
 from ottla.jobs.engine import Engine
+from ottla.jobs.evidence import with_evidence
 from ottla.jobs.output import OutputJob
 from ottla.options.choice import Choice
 from ottla.options.offsets import LimitPair, parse_when
@@ -35,6 +36,11 @@ def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
 def add_out(parser: argparse.ArgumentParser) -> None:
     """Where a job writes; what is no partition lies in the sibling OUT.ottla."""
     parser.add_argument("out", metavar="OUT", help="where to write; OUT.ottla holds the account")
+    parser.add_argument(
+        "--evidence",
+        action="store_true",
+        help="list every input file in the account, with its size and SHA-256",
+    )
     parser.set_defaults(writes=True)
 
 
@@ -149,6 +155,9 @@ def run_plan(plan: OutputJob, arguments: argparse.Namespace, style: Format) -> l
     """Run a job that writes, and print its account."""
     from ottla.jobs.run import run_output_job
 
+    if arguments.evidence:
+        plan = with_evidence(plan)
+
     sizes = (part.size for part in plan.parts.values())
     with engine_for(plan.title, sizes, arguments) as engine:
         rows = run_output_job(engine, plan)
@@ -167,12 +176,15 @@ def print_account(rows: Sequence[Row], style: Format) -> None:
     names = [
         name
         for name in (rows[0] if rows else ())
-        if name != "topic" and (name in _ALWAYS or any(row[name] for row in rows))
+        if name not in ("topic", "inputs") and (name in _ALWAYS or any(row[name] for row in rows))
     ]
     print_table(
         tuple(name if name != "partition" else "PARTITION" for name in names),
         ([_cell(row, name) for name in names] for row in rows),
     )
+    inputs = [one for row in rows for one in row.get("inputs", ())]
+    if inputs:
+        print_table(("INPUT", "BYTES", "SHA-256"), (list(one.values()) for one in inputs))
 
 
 def _cell(row: Row, name: str) -> Any:

@@ -42,7 +42,7 @@ def nothing_to_remember(_: Mapping[str, FinishedPartition]) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class OutputJob:
-    """What to run. `inputs` and `options` name the job: the same ones resume it.
+    """What to run. The files of `logs` and `options` name the job: the same ones resume it.
 
     Keys of `parts` and of what `closing` makes of them are names of files, and never the same. The
     accounts of both are added up by topic and partition. `log_starts` has every log that is
@@ -52,7 +52,7 @@ class OutputJob:
 
     title: str
     out: str
-    inputs: Sequence[Entry]
+    logs: Sequence[Log]
     options: Mapping[str, Any]
     storage: StorageOptions
     parts: Mapping[str, OutputPart]
@@ -61,6 +61,11 @@ class OutputJob:
     close: Callable[[Job, Any], FinishedPartition]
     log_starts: Mapping[TopicPartition, int | None]
     remember: Callable[[Mapping[str, FinishedPartition]], Sequence[Any]] = nothing_to_remember
+
+    @property
+    def inputs(self) -> list[Entry]:
+        """Every file of what is read."""
+        return [entry for log in self.logs for entry in log.partition.entries]
 
 
 def choose_inputs(chosen: ChosenLogs, out: str, *, with_internal: bool = True) -> list[Log]:

@@ -46,13 +46,15 @@ def add_rows(rows: Iterable[Mapping[str, Any]]) -> Row:
     parts = list(rows)
     first = [part["firstOffset"] for part in parts if part["firstOffset"] is not None]
     last = [part["lastOffset"] for part in parts if part["lastOffset"] is not None]
-    return account_row(
+    row = account_row(
         parts[0]["topic"],
         parts[0]["partition"],
         **{name: sum(part[name] for part in parts) for name in (*_COUNTS, "violations", "seconds")},
         firstOffset=min(first, default=None),
         lastOffset=max(last, default=None),
     )
+    inputs = [one for part in parts for one in part.get("inputs", ())]
+    return row | {"inputs": inputs} if inputs else row
 
 
 def combine_accounts(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -34,6 +34,7 @@ from ottla.jobs.compact.survey import (
     read_cleaner_checkpoints,
     write_facts,
 )
+from ottla.jobs.evidence import with_evidence
 from ottla.jobs.output import OutputJob, choose_inputs, nothing_to_close
 from ottla.log.files.checkpoints import EpochStart
 from ottla.log.files.partition import Segment
@@ -68,6 +69,7 @@ class Compaction:
     checkpoints: Mapping[TopicPartition, int]
     lineages: Mapping[TopicPartition, tuple[EpochStart, ...]] = field(default_factory=dict)
     explains: bool = False
+    gives_evidence: bool = False
 
     @property
     def storage(self) -> StorageOptions:
@@ -91,6 +93,7 @@ class Compaction:
             "checkpoints": sorted(self.checkpoints.items()),
             "now": self.now,
             "logStarts": sorted((log.name, log.log_start) for log in self.logs),
+            **({"evidence": True} if self.gives_evidence else {}),
         }
 
     def cleans(self, surveyed: Surveyed) -> bool:
@@ -247,10 +250,10 @@ def plan_second_pass(
             for each in surveyed
         }
 
-    return OutputJob(
+    job_plan = OutputJob(
         title="explain" if plan.explains else "compact",
         out=plan.out,
-        inputs=plan.inputs,
+        logs=plan.logs,
         options=plan.described() | {"now": now},
         storage=plan.storage,
         parts=parts,
@@ -259,6 +262,7 @@ def plan_second_pass(
         close=close_log,
         log_starts={each.log.name: each.log.log_start for each in surveyed},
     )
+    return with_evidence(job_plan) if plan.gives_evidence else job_plan
 
 
 def _cleaned_parts(

@@ -115,7 +115,7 @@ def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJ
     return OutputJob(
         title="export",
         out=out,
-        inputs=[entry for log in logs for entry in log.partition.entries],
+        logs=logs,
         options={
             "command": "export",
             "selection": chosen.described(),

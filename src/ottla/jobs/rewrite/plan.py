@@ -167,7 +167,7 @@ def plan_rewriting(
     return OutputJob(
         title=title,
         out=out,
-        inputs=[entry for each in rewritings for entry in each.log.partition.entries],
+        logs=[each.log for each in rewritings],
         options=dict(options) | {"logStarts": sorted(log_starts.items())},
         storage=storage,
         parts=parts,

@@ -98,7 +98,7 @@ def plan_salvage_job(
     return OutputJob(
         title="salvage",
         out=out,
-        inputs=[entry for log in logs for entry in log.partition.entries],
+        logs=logs,
         options={
             "command": "salvage",
             "maxBatchBytes": max_batch_bytes,
