@@ -2,14 +2,17 @@
 
 import argparse
 import importlib
+import logging
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from ottla.cli.advice import describe
 from ottla.cli.claim import claim
 from ottla.cli.flags import FLAGS
+from ottla.cli.output import printable, tell
 from ottla.cli.waiting import tell_waiting
 from ottla.errors import (
     CorruptLogError,
@@ -56,8 +59,22 @@ _EXIT_CODES = """\
 Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage or machine, 3 our own fault."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with words that a shell took from names of files."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
+class _LogLine(logging.Formatter):
+    """A warning on one line, as `tell` has it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(record.getMessage())
+
+
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ottla",
         usage="ottla [-h] [--version] COMMAND ...",
         description="The logs of Apache Kafka, without Kafka.",
@@ -89,21 +106,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     chosen = next((word for word in words if not word.startswith("-")), None)
     arguments = _parser(chosen).parse_args(words)
+    if logging.lastResort is not None:  # it prints the warnings of those who set up no logging
+        logging.lastResort.setFormatter(_LogLine())
     try:
         tell_waiting(arguments)
         with claim(arguments):
             return int(arguments.run(arguments))
     except CorruptLogError as error:
-        print(f"ottla: {error.violation}", file=sys.stderr)
+        tell(f"ottla: {error.violation}")
         return PROBLEMS_FOUND
     except DataLossError as error:
-        print(f"ottla: {error.worded(FLAGS)}", file=sys.stderr)
+        tell(f"ottla: {error.worded(FLAGS)}")
         return PROBLEMS_FOUND
     except WordedError as error:
-        print(f"ottla: {error.worded(FLAGS)}", file=sys.stderr)
+        tell(f"ottla: {error.worded(FLAGS)}")
         return WRONG_USAGE
     except UnsupportedError as error:
-        print(f"ottla: {error}", file=sys.stderr)
+        tell(f"ottla: {error}")
         return WRONG_USAGE
     except BrokenPipeError:
         # The reader of our output is gone, as in `ottla dump ... | head`; nothing is wrong.
@@ -118,9 +137,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.flush()
         os._exit(INTERRUPTED)
     except OSError as error:
-        print(f"ottla: {describe(error)}", file=sys.stderr)
+        tell(f"ottla: {describe(error)}")
         return WRONG_USAGE
     except Exception:  # a bug of ours: scripts must not take it for a finding about the data
-        traceback.print_exc()
-        print("ottla: a fault of ours; please report it with the lines above", file=sys.stderr)
+        for line in traceback.format_exc().split("\n"):
+            tell(line)
+        tell("ottla: a fault of ours; please report it with the lines above")
         return OUR_FAULT

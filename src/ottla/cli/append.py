@@ -5,7 +5,9 @@ import time
 from typing import Any, Final
 
 from ottla.catalog.catalog import list_catalog
-from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
+from ottla.cli.flags import add_links
+from ottla.cli.job import storage_of
+from ottla.cli.output import Format, add_format, flush, json_line, write, write_line
 from ottla.dump.dry_run import last_leader_epoch, try_append
 from ottla.errors import OptionError, Row
 from ottla.format.attributes import Codec, TimestampType
@@ -13,6 +15,7 @@ from ottla.log.files.partition import Partition
 from ottla.rules.append.checks import ZSTD_PRODUCE_VERSION, AppendPolicy
 from ottla.rules.append.each import Appends
 from ottla.rules.producers.producer import Origin
+from ottla.storage.object_store import StorageOptions
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
@@ -81,6 +84,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument(
         "--now", type=int, metavar="MS", help="the time, in milliseconds since 1970 (default: now)"
     )
+    add_links(parser)
     add_format(parser)
     parser.set_defaults(run=run)
 
@@ -89,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print a verdict for each batch; 1 if any is refused."""
     if not arguments.dry_run:
         raise OptionError("append writes nothing: say --dry-run, or use `ottla restore`")
-    partition = _partition(arguments.to)
+    partition = _partition(arguments.to, storage_of(arguments))
     now = arguments.now if arguments.now is not None else time.time_ns() // 1_000_000
     epoch = arguments.leader_epoch
     policy = _policy(arguments, last_leader_epoch(partition) if epoch is None else epoch)
@@ -102,8 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
     return int(refused > 0)
 
 
-def _partition(path: str) -> Partition:
-    found = list_catalog([path]).partitions
+def _partition(path: str, storage: StorageOptions) -> Partition:
+    found = list_catalog([path], storage).partitions
     if len(found) != 1:
         raise OptionError(f"--to {path}: {len(found)} partitions there, expected one directory")
     return found[0]
@@ -127,24 +131,24 @@ def _print(row: Row, form: Format) -> None:
     if form is Format.JSONL:
         write(json_line(row))
     else:
-        write_text(_text(row))
+        write_line(_text(row))
 
 
 def _text(row: Row) -> str:
     if row["type"] == "end":
         return (
             f"{row['accepted']} accepted, {row['duplicate']} duplicate, {row['refused']} refused;"
-            f" the log would end at offset {row['nextOffset']}\n"
+            f" the log would end at offset {row['nextOffset']}"
         )
     where = f"{row['file']} @ {row['position']}"
     if row["verdict"] == "refused":
         reasons = "; ".join(f"{each['rule']}: {each['detail']}" for each in row["violations"][:3])
         more = len(row["violations"]) - 3
-        return f"{where}: refused: {reasons}{f' and {more} more' if more > 0 else ''}\n"
+        return f"{where}: refused: {reasons}{f' and {more} more' if more > 0 else ''}"
     offsets = f"offsets {row['firstOffset']} to {row['lastOffset']}"
     if row["verdict"] == "duplicate":
-        return f"{where}: duplicate of {offsets}\n"
+        return f"{where}: duplicate of {offsets}"
     return (
         f"{where}: accepted at {offsets}, {row['stored']},"
-        f" {row['size']} -> {row['storedSize']} bytes\n"
+        f" {row['size']} -> {row['storedSize']} bytes"
     )

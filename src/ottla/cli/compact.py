@@ -14,7 +14,7 @@ from ottla.cli.job import (
     print_account,
     size,
 )
-from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
+from ottla.cli.output import Format, add_format, flush, json_line, print_table, write, write_line
 from ottla.errors import OptionError, Row
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.run import compact, explain_compaction
@@ -167,7 +167,8 @@ def print_explanation(rows: Sequence[Row], style: Format) -> None:
     for row in rows:
         for obstacle in row["obstacles"]:
             held = f" ({obstacle['bytes']} bytes)" if obstacle["bytes"] else ""
-            print(f"{_name(row)}: {obstacle['cause']}{held}: {obstacle['detail']}")
+            write_line(f"{_name(row)}: {obstacle['cause']}{held}: {obstacle['detail']}")
+    flush()
 
 
 def _name(row: Row) -> str:

@@ -1,12 +1,11 @@
 """`ottla finish`: what killed jobs left beside an output is published, discarded or given up."""
 
 import argparse
-import sys
 from typing import Any, Final
 
 from ottla.cli.advice import describe
 from ottla.cli.flags import FLAGS
-from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
+from ottla.cli.output import Format, add_format, flush, json_line, tell, write, write_line
 from ottla.errors import Row, WordedError
 from ottla.jobs.finish import finish_journals, give_up_journal
 
@@ -54,10 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.discard is not None:
         row, lost = give_up_journal(arguments.out, arguments.discard)
         rows = [*lost, row]
-        print(
+        tell(
             f"ottla: what {arguments.discard} had published already stays in {arguments.out}, which"
-            " may hold a part of what was meant: check it with `ottla verify`",
-            file=sys.stderr,
+            " may hold a part of what was meant: check it with `ottla verify`"
         )
     else:
         rows = finish_journals(arguments.out)
@@ -65,20 +63,20 @@ def run(arguments: argparse.Namespace) -> int:
         _print(row, arguments.format)
     flush()
     if not rows:
-        print(f"ottla: nothing to finish in {arguments.out}", file=sys.stderr)
+        tell(f"ottla: nothing to finish in {arguments.out}")
     return 2 if any("why" in row for row in rows) else 0
 
 
 def _print(row: Row, style: Format) -> None:
     if "why" in row:
         row = row | {"why": _why(row["why"])}
-        print(f"ottla: {row['why']}", file=sys.stderr)
+        tell(f"ottla: {row['why']}")
     if style is Format.JSONL:
         write(json_line(row))
     elif row["type"] == "lost":
-        write_text(f"lost {row['file']}: {row['bytes']} bytes\n")
+        write_line(f"lost {row['file']}: {row['bytes']} bytes")
     elif row["action"] in _TEXTS:
-        write_text(_TEXTS[row["action"]].format(**row) + "\n")
+        write_line(_TEXTS[row["action"]].format(**row))
 
 
 def _why(error: WordedError | OSError) -> str:

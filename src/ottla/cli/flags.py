@@ -22,6 +22,7 @@ FLAGS: Final = {
     Term.ENGINE: "--engine",
     Term.MASTER: "--master",
     Term.MEMORY: "--memory",
+    Term.FOLLOW_LINKS: "--follow-links",
 }
 
 
@@ -29,6 +30,16 @@ def add_partitions(parser: argparse.ArgumentParser) -> None:
     """The flags that choose partitions."""
     parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
     parser.add_argument("--partition", action="append", type=int, help="only this partition")
+    add_links(parser)
+
+
+def add_links(parser: argparse.ArgumentParser) -> None:
+    """The flag that lets files be read which lie elsewhere."""
+    parser.add_argument(
+        "--follow-links",
+        action="store_true",
+        help="read files that are links out of PATH; links to directories always are",
+    )
 
 
 def add_range(parser: argparse.ArgumentParser) -> None:

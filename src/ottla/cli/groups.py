@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import io
 import sys
 from typing import Any, Final
 
@@ -10,14 +11,19 @@ import pyarrow.compute as pc
 from ottla.catalog.catalog import Catalog, list_catalog
 from ottla.catalog.missing import no_topic
 from ottla.catalog.positions import find_log_end
+from ottla.cli.flags import add_links
+from ottla.cli.job import storage_of
 from ottla.cli.output import (
     Format,
     add_format,
+    encode_text,
     flush,
     json_line,
     print_table,
+    tell,
     time_text,
     write,
+    write_line,
 )
 from ottla.errors import OptionError, Row
 from ottla.internal.views import VIEWS
@@ -47,6 +53,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument("--group", action="append", help="only this group; may be repeated")
     parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
     parser.add_argument("--partition", type=int, action="append", help="only this partition")
+    add_links(parser)
     parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
     add_format(parser)
     shown = parser.add_mutually_exclusive_group()
@@ -64,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.state and (arguments.topic or arguments.partition):
         raise OptionError("--state shows whole groups: leave out --topic and --partition")
     view = VIEWS["groups" if arguments.state else "group_offsets"]
-    catalog = list_catalog(arguments.paths)
+    catalog = list_catalog(arguments.paths, storage_of(arguments))
     topic = find_internal_topic(catalog, view.topic)
     contents = read_current(topic, view)
     rows = contents.rows.to_pylist()
@@ -94,7 +101,7 @@ def report_problems(topic: str, contents: Contents, *, quiet: bool) -> int:
     lines = [f"{topic}, offset {row['logOffset']}: {row['error']}" for row in rows]
     if not quiet:
         for line in contents.broken + lines:
-            print(f"ottla: {line}", file=sys.stderr)
+            tell(f"ottla: {line}")
     return 1 if contents.broken or lines else 0
 
 
@@ -142,9 +149,14 @@ def _print_offsets(rows: list[Row], style: Format) -> None:
 def _print_reset_offsets(rows: list[Row]) -> None:
     # Kafka splits the file at \n and reads each line by itself, always with a group in front
     # (ConsumerGroupCommand.parseResetPlan takes this form for one group too).
-    lines = csv.writer(sys.stdout, lineterminator="\n")
-    lines.writerows([row["group"], row["topic"], row["partition"], row["offset"]] for row in rows)
-    sys.stdout.flush()
+    for row in rows:
+        line = io.StringIO()
+        fields = [row["group"], row["topic"], row["partition"], row["offset"]]
+        csv.writer(line, lineterminator="").writerow(fields)
+        if sys.stdout.isatty():
+            write_line(line.getvalue())
+        else:
+            write(encode_text(line.getvalue() + "\n"))
 
 
 def _print_states(rows: list[Row], style: Format) -> None:

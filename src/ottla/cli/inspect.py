@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.cli.output import flush, write_text
+from ottla.cli.output import flush, printable, write_line
 
 if TYPE_CHECKING:
     from ottla.dump.batch_lines import Line
@@ -69,7 +69,7 @@ def _print(lines: "Iterator[Line]") -> None:
     """Put lines on stdout, in colour if somebody watches."""
     if not sys.stdout.isatty():
         for line in lines:
-            write_text("".join(cell.text for cell in line).rstrip() + "\n")
+            write_line("".join(cell.text for cell in line).rstrip())
         flush()
         return
     from rich.console import Console
@@ -77,4 +77,4 @@ def _print(lines: "Iterator[Line]") -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     for line in lines:
-        console.print(Text.assemble(*line))
+        console.print(Text.assemble(*((printable(cell.text), cell.colour) for cell in line)))

@@ -1,7 +1,6 @@
 """What commands share that choose partitions or run tasks: flags, engine and account."""
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -10,7 +9,7 @@ from ottla.catalog.catalog import list_catalog
 from ottla.catalog.chosen import ChosenLogs
 from ottla.cli.flags import add_partitions
 from ottla.cli.flags import add_range as add_range
-from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
+from ottla.cli.output import Format, add_format, flush, json_line, print_table, tell, write
 from ottla.errors import OptionError, Row
 from ottla.jobs.engine import Engine
 from ottla.jobs.evidence import with_evidence
@@ -18,6 +17,7 @@ from ottla.jobs.output import OutputJob
 from ottla.options.choice import Choice
 from ottla.options.offsets import LimitPair, parse_when
 from ottla.options.texts import parse_bytes
+from ottla.storage.object_store import StorageOptions
 
 _ALWAYS: Final = frozenset({"partition", "readBytes", "firstOffset", "lastOffset", "violations"})
 
@@ -112,7 +112,7 @@ def chosen_logs(arguments: argparse.Namespace) -> ChosenLogs:
     """What the flags choose of the paths, which are listed here and nowhere else."""
     choice, limits = choice_of(arguments), limits_of(arguments)
     paths = arguments.paths if isinstance(arguments.paths, list) else [arguments.paths]
-    return ChosenLogs(list_catalog(paths), choice, limits)
+    return ChosenLogs(list_catalog(paths, storage_of(arguments)), choice, limits)
 
 
 def choice_of(arguments: argparse.Namespace) -> Choice:
@@ -139,16 +139,20 @@ def engine_for(
         arguments.memory,
         arguments.quiet,
     )
-    return start_engine(command, sum(sizes), options, _nothing if arguments.quiet else tell)
+    return start_engine(command, sum(sizes), options, _nothing if arguments.quiet else _say)
+
+
+def storage_of(arguments: argparse.Namespace) -> StorageOptions:
+    """How the flags say that files are read."""
+    return StorageOptions(follow_links=arguments.follow_links)
 
 
 def _nothing(_: str) -> None:
     """For those who want no word."""
 
 
-def tell(line: str) -> None:
-    """A line for people, who read stderr."""
-    print(f"ottla: {line}", file=sys.stderr)
+def _say(line: str) -> None:
+    tell(f"ottla: {line}")
 
 
 def run_plan(plan: OutputJob, arguments: argparse.Namespace, style: Format) -> list[Row]:

@@ -1,7 +1,6 @@
 """`ottla ls`: topics, partitions and segments of log directories, from batch headers alone."""
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from ottla.cli.output import (
     flush,
     json_line,
     print_table,
+    tell,
     time_text,
     write,
 )
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     flush()
     if not arguments.quiet:
         for problem in problems:
-            print(f"{problem.rule.severity}: {problem}", file=sys.stderr)
+            tell(f"{problem.rule.severity}: {problem}")
     return int(any(problem.rule.severity is Severity.ERROR for problem in problems))
 
 

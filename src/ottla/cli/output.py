@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from ottla.dump.values import encode_text
+from ottla.dump.values import encode_text as encode_text
 from ottla.dump.values import json_line as json_line
+from ottla.dump.values import printable as printable
 from ottla.dump.values import time_text as time_text
 
 _NAME_WIDTH: Final = 40
@@ -41,9 +42,14 @@ def write(data: bytes | memoryview) -> None:
     sys.stdout.buffer.write(data)
 
 
-def write_text(text: str) -> None:
-    """Put text on stdout, whatever is in it."""
-    write(encode_text(text))
+def write_line(text: str) -> None:
+    """Put a line for people on stdout; what is in names is shown, never obeyed."""
+    write(encode_text(printable(text) + "\n"))
+
+
+def tell(text: str) -> None:
+    """Put a line for people on stderr, likewise."""
+    print(printable(text), file=sys.stderr)
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -52,7 +58,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     table = Table(box=None, header_style="bold", pad_edge=False)
     for number, title in enumerate(titles):
         # The name of a row stays whole on a narrow terminal, unless it is a long path.
@@ -65,7 +71,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     console = Console(file=sys.stdout, width=width, markup=False, highlight=False)
     with console.capture() as printed:
         console.print(table)
-    write_text(printed.get())
+    write(encode_text(printed.get()))
     flush()
 
 

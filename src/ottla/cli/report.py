@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from ottla.cli.job import add_run, add_selection, chosen_logs, engine_for, size
-from ottla.cli.output import Format, add_format, flush, json_line, print_table, write, write_text
+from ottla.cli.output import Format, add_format, flush, json_line, print_table, write, write_line
 from ottla.cli.report_commands import add_commands
 from ottla.errors import Row
 from ottla.html.page import render_page
@@ -130,9 +130,9 @@ def print_report(rows: Sequence[Row], style: Format, out: str | None, *, quiet: 
     for row in rows:
         if row["type"] == "finding" and row["severity"] == "error":
             where = f"{row['topic']}-{row['partition']}"
-            write_text(f"error: {where}: {row['rule']} ({row['count']}): {row['meaning']}\n")
+            write_line(f"error: {where}: {row['rule']} ({row['count']}): {row['meaning']}")
     if out:
-        write_text(f"{out} has the rest.\n")
+        write_line(f"{out} has the rest.")
     flush()
 
 

@@ -6,7 +6,9 @@ from itertools import groupby
 from typing import Any, Final
 
 from ottla.catalog.catalog import list_catalog
+from ottla.cli.flags import add_links
 from ottla.cli.groups import report_problems, require_topics
+from ottla.cli.job import storage_of
 from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
 from ottla.errors import Row
 from ottla.internal.views import VIEWS
@@ -33,6 +35,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         help="a log directory, the partition __cluster_metadata-0, or a .checkpoint",
     )
     parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
+    add_links(parser)
     parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
     add_format(parser)
     parser.set_defaults(run=run)
@@ -40,7 +43,8 @@ def add_parser(subparsers: Any, summary: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the topics; 1 if some records could not be read."""
-    topic = find_internal_topic(list_catalog(arguments.paths), VIEWS["topics"].topic)
+    catalog = list_catalog(arguments.paths, storage_of(arguments))
+    topic = find_internal_topic(catalog, VIEWS["topics"].topic)
     contents = read_current(topic, VIEWS["topics"])
     configs = _configs(read_current(topic, VIEWS["configs"]).rows.to_pylist())
     partitions = [row for row in contents.rows.to_pylist() if not row["error"]]

@@ -1,7 +1,7 @@
 """`ottla transactions`: which transactions are open, what they hold back, and how to end them."""
 
 import argparse
-import sys
+import shlex
 import time
 from datetime import timedelta
 from typing import Any, Final
@@ -13,9 +13,10 @@ from ottla.cli.output import (
     add_format,
     flush,
     json_line,
+    tell,
     time_text,
     write,
-    write_text,
+    write_line,
 )
 from ottla.dump.transactions import TransactionQuery, transaction_rows
 from ottla.errors import Row, Severity, Violation
@@ -80,11 +81,12 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format is Format.JSONL:
             write(json_line(row))
         else:
-            write_text(_text(row))
+            for line in _lines(row):
+                write_line(line)
     flush()
     if not arguments.quiet:
         for problem in problems:
-            print(f"{problem.rule.severity}: {problem}; `ottla verify` says more", file=sys.stderr)
+            tell(f"{problem.rule.severity}: {problem}; `ottla verify` says more")
     broken = any(problem.rule.severity is Severity.ERROR for problem in problems)
     return int(broken or hanging > 0)
 
@@ -95,53 +97,53 @@ def _abort_command(row: Row) -> str | None:
         return None
     return (
         'kafka-transactions.sh --bootstrap-server "$BOOTSTRAP" abort'
-        f" --topic {row['topic']} --partition {row['partition']}"
+        f" --topic {shlex.quote(row['topic'])} --partition {row['partition']}"
         f" --start-offset {row['firstOffset']}"
     )
 
 
-def _text(row: Row) -> str:
+def _lines(row: Row) -> list[str]:
     if row["type"] == "partition":
-        return _partition_text(row)
+        return _partition_lines(row)
     if row["type"] == "open":
-        return _open_text(row)
-    return (
+        return _open_lines(row)
+    return [
         f"  {row['type']:9} producer {row['producerId']} epoch {row['producerEpoch']}"
         f"  offsets {row['firstOffset']} to {row['lastOffset']}"
-        f"  {row['records']} records, {row['bytes']} bytes\n"
-    )
+        f"  {row['records']} records, {row['bytes']} bytes"
+    ]
 
 
-def _partition_text(row: Row) -> str:
+def _partition_lines(row: Row) -> list[str]:
     title = f"{row['topic']}-{row['partition']}" if row["topic"] is not None else row["path"]
     held = row["endOffset"] - row["lastStableOffset"]
-    text = (
+    lines = [
         f"{title}: last stable offset {row['lastStableOffset']} of {row['endOffset']}"
         f"{f' ({held} held back)' if held else ''};"
         f" {row['committed']} committed, {row['aborted']} aborted, {row['empty']} empty,"
-        f" {row['open']} open, {row['hanging']} hanging\n"
-    )
+        f" {row['open']} open, {row['hanging']} hanging"
+    ]
     if row["durationMs"]:
         longest, largest = row["durationMs"], row["bytes"]
-        text += (
+        lines.append(
             f"  lasted {_span(longest['median'])} (median), {_span(longest['max'])} (max);"
-            f" {largest['median']} bytes (median), {largest['max']} (max)\n"
+            f" {largest['median']} bytes (median), {largest['max']} (max)"
         )
-    return text
+    return lines
 
 
-def _open_text(row: Row) -> str:
-    text = (
+def _open_lines(row: Row) -> list[str]:
+    lines = [
         f"  {'HANGING' if row['hanging'] else 'open':9}"
         f" producer {row['producerId']} epoch {row['producerEpoch']}"
         f"  from offset {row['firstOffset']}  last write {time_text(row['lastTimestamp'])}"
         f" ({_span(row['silentMs'])} ago)"
         f"  {row['records']} records, {row['bytes']} bytes"
-        f"{'  holds the last stable offset' if row['blocksLastStableOffset'] else ''}\n"
-    )
+        f"{'  holds the last stable offset' if row['blocksLastStableOffset'] else ''}"
+    ]
     if row["abortCommand"]:
-        text += f"            {row['abortCommand']}\n"
-    return text
+        lines.append(f"            {row['abortCommand']}")
+    return lines
 
 
 def _span(milliseconds: int) -> str:

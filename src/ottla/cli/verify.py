@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ottla.catalog.catalog import Catalog
 from ottla.cli.job import add_run, add_selection, chosen_logs, engine_for, print_account
-from ottla.cli.output import Format, add_format, flush, json_line, write, write_text
+from ottla.cli.output import Format, add_format, flush, json_line, write, write_line
 from ottla.cli.recovery import print_recovery
 from ottla.errors import OptionError, Row, Severity, Violation
 from ottla.jobs.verify.plan import VERDICT_SCHEMA, VerifyOptions
@@ -98,7 +98,7 @@ def _print(rows: Iterable[Row], style: Format) -> None:
         if style is Format.JSONL:
             write(json_line({"type": "violation", **row}))
         else:
-            write_text(f"{_text(row)}\n")
+            write_line(_text(row))
     flush()
 
 

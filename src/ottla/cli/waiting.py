@@ -1,9 +1,10 @@
 """Commands that read publish nothing: they say which commit waits beside what they read."""
 
 import argparse
-import sys
 from collections.abc import Iterator
 from typing import Final
+
+from ottla.cli.output import tell
 
 _NAMES: Final = ("paths", "file", "segments", "to")  # of arguments that are read
 
@@ -14,7 +15,7 @@ def tell_waiting(arguments: argparse.Namespace) -> None:
     from ottla.publish.waiting import tell_of_waiting
 
     for sentence in tell_of_waiting(_paths(arguments)):
-        print(f"ottla: {sentence}", file=sys.stderr)
+        tell(f"ottla: {sentence}")
 
 
 def _paths(arguments: argparse.Namespace) -> Iterator[str]:

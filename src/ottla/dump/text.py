@@ -5,7 +5,7 @@ from typing import Final
 
 from ottla.batch.control import cached, read_control
 from ottla.dump.style import FileEnd, Problem, Style
-from ottla.dump.values import encode_text, json_text
+from ottla.dump.values import encode_text, json_text, printable
 from ottla.format.attributes import ControlType
 from ottla.format.names import Kind, parse_file_name
 from ottla.internal import DecodedRecord
@@ -22,7 +22,7 @@ _KRAFT_NAMES: Final = {
 
 
 def _open_file(path: str) -> bytes:
-    lines = f"Dumping {path}\n"
+    lines = f"Dumping {printable(path)}\n"
     named = parse_file_name(os.path.basename(path))
     if named is not None and named.kind is Kind.LOG:
         lines += f"Log starting offset: {named.offset}\n"
@@ -49,7 +49,7 @@ def _say_problem(problem: Problem) -> bytes:
     }
     fields = "".join(f" {name}: {value}" for name, value in known.items() if value is not None)
     severity, rule = violation.rule.severity, violation.rule
-    return encode_text(f"! {severity}: {rule}: {violation.detail}{fields}\n")
+    return encode_text(printable(f"! {severity}: {rule}: {violation.detail}{fields}") + "\n")
 
 
 @cached
@@ -72,14 +72,15 @@ def _say_decoded(decoded: DecodedRecord) -> bytes:
     if decoded.tombstone:
         text += f" payload: {_DELETE}"
     if decoded.error is not None:
-        text += f" undecodable: {decoded.error}"
+        text += f" undecodable: {printable(decoded.error)}"
     return encode_text(text)
 
 
 def _say_end(path: str, end: FileEnd) -> bytes:
     text = ""
     if end.trailing:
-        text = f"Found {end.trailing} invalid bytes at the end of {os.path.basename(path)}\n"
+        name = printable(os.path.basename(path))
+        text = f"Found {end.trailing} invalid bytes at the end of {name}\n"
     counts = f"batches: {end.batches} records: {end.records} errors: {end.errors}"
     return encode_text(f"{text}End position: {end.position} of {end.size} {counts}\n")
 

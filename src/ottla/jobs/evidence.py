@@ -13,7 +13,7 @@ import numpy as np
 
 from ottla.catalog.logs import Log
 from ottla.jobs.output import OutputJob
-from ottla.log.files.checkpoints import TopicPartition
+from ottla.format.names import TopicPartition
 from ottla.publish.account import account_row
 from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job

@@ -54,6 +54,7 @@ def _json_escapes() -> Bytes:
     """The letter after the backslash, 0 for a byte that stands for itself."""
     letters = np.zeros(256, dtype=np.uint8)
     letters[:32] = ord("u")
+    letters[0x7F:0xA0] = ord("u")  # above 0x7F only after 0xC2, as the controls U+0080 to U+009F
     for byte, letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
         letters[byte] = letter
     return letters
@@ -139,14 +140,16 @@ def put_base64(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
 
 @kernel
 def put_json_text(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
-    """Append valid UTF-8 as the inside of a JSON string."""
+    """Append valid UTF-8 as the inside of a JSON string; no control stands for itself in it."""
     for source in range(start, stop):
         byte = data[source]
         letter = _JSON_ESCAPES[byte]
-        if letter == 0:
+        if letter == 0 or (byte >= 0x80 and (source == start or data[source - 1] != 0xC2)):
             out[at] = byte
             at += 1
             continue
+        if byte >= 0x80:
+            at -= 1  # the character begins with the byte before
         out[at] = _BACKSLASH
         out[at + 1] = letter
         at += 2
