@@ -243,6 +243,7 @@ class Term(Enum):
     ENGINE = "the engine"
     MASTER = "a Spark master"
     MEMORY = "memory"
+    FOLLOW_LINKS = "following links"
 
 
 class WordedError(Exception):

@@ -125,6 +125,7 @@ REFUSALS = [
     pytest.param("zzz", "5", "known are path,", id="unknown"),
     pytest.param("s3.secretKey", "5", "looks like a secret", id="secret"),
     pytest.param("accessKey", "5", "looks like a secret", id="access-key"),
+    pytest.param("endpoint", "http://u:hunter2@h", "looks like a secret", id="endpoint-secret"),
 ]
 
 
@@ -133,6 +134,7 @@ def test_an_option_is_refused_with_what_was_expected(name: str, text: str, messa
     with pytest.raises(OptionError) as refused:
         dotted(name, text)
     assert message in str(refused.value)
+    assert "hunter2" not in str(refused.value)
 
 
 def test_a_path_must_be_given() -> None:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from ottla.catalog.logs import Log
-from ottla.jobs.output import OutputJob
 from ottla.format.names import TopicPartition
+from ottla.jobs.output import OutputJob
 from ottla.publish.account import account_row
 from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job

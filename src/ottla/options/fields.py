@@ -19,6 +19,7 @@ STORAGE_FIELDS: Final[Fields] = {
     "region": ("region", str),
     "profile": ("profile", str),
     "anonymous": ("anonymous", parse_boolean),
+    "followLinks": ("follow_links", parse_boolean),
 }
 _SECRET: Final = re.compile(r"secret|password|passwd|token|credential|access.?key|account.?key")
 

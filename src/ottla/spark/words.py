@@ -8,6 +8,7 @@ from ottla.errors import Term, WordedError
 
 OPTIONS: Final = {
     Term.FAIL_ON_DATA_LOSS: "option failOnDataLoss",
+    Term.FOLLOW_LINKS: "option followLinks=true",
     Term.NO_MATCH: "option startingOffsetsByTimestampStrategy",
     Term.TOPIC: "the topic option",
     Term.TOPIC_IDS: "option topicIds",

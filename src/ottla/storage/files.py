@@ -10,6 +10,7 @@ import mmap
 import os
 import posixpath
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -35,16 +36,28 @@ Path = str | os.PathLike[str]
 
 _READ_LIMIT: Final = 1 << 30  # one pread returns at most 2^31 - 4096 bytes
 _WRITE_BACK_BYTES: Final = 8 << 20
+_SPECIAL: Final = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_OF_FILE_SYSTEM: Final = "lost+found"  # in the root of a disk, for its administrator alone
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file as it was when it was listed; an object store has no inodes, so 0."""
+    """A file as it was when it was listed; an object store has no inodes, so 0.
+
+    `leads_to` is the file behind a symbolic link; `special` is what has no bytes of its own.
+    """
 
     path: str
     size: int
     modified_ns: int
     inode: int = 0
+    leads_to: str | None = None
+    special: str | None = None
 
 
 class _OpenFile(Protocol):
@@ -166,12 +179,17 @@ def is_remote(path: Path) -> bool:
     >>> is_remote("s3a://bucket/logs"), is_remote("/var/kafka"), is_remote("file:///var/kafka")
     (True, False, False)
     """
-    scheme, separator, _ = os.fspath(path).partition("://")
+    scheme, separator, rest = os.fspath(path).partition("://")
     if not separator or scheme == "file":
         return False
     if scheme not in SCHEMES:
         known = ", ".join(sorted(SCHEMES))
         raise OptionError(f"no storage for {scheme}://; known are local paths, {known}")
+    if ":" in rest.partition("/")[0].rpartition("@")[0]:
+        raise OptionError(
+            f"a path of {scheme}:// names a user and what looks like a secret, and paths end up in"
+            " plans and logs: leave it out, credentials come from the environment or a role"
+        )
     return True
 
 
@@ -229,8 +247,35 @@ def _open(path: str, options: StorageOptions) -> File:
 
 
 def _open_local(path: str) -> File:
-    descriptor = os.open(local_path(path), os.O_RDONLY | os.O_CLOEXEC)
-    return File(path, os.fstat(descriptor).st_size, _Local(descriptor))
+    # To open a device may do something, and to open a pipe waits for a writer: look first. What
+    # took its place since must not make us wait either.
+    _refuse_special(path, os.stat(local_path(path)))
+    descriptor = os.open(local_path(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        _refuse_special(path, status)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return File(path, status.st_size, _Local(descriptor))
+
+
+def _refuse_special(path: str, status: os.stat_result) -> None:
+    """Refuse what has no bytes of its own."""
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    what = _special(status)
+    if what is not None:
+        raise special_file(path, what)
+
+
+def _special(status: os.stat_result) -> str | None:
+    return _SPECIAL.get(stat.S_IFMT(status.st_mode))
+
+
+def special_file(path: str, what: str) -> OSError:
+    """What to raise where a file should be."""
+    return OSError(f"{path} is {what}, and only files are read: move it away")
 
 
 def _open_remote(path: str, options: StorageOptions) -> File:
@@ -275,11 +320,20 @@ def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[st
 
 def list_files(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[Entry]:
     """Every file below a directory or prefix in order of name, or the file itself."""
-    found = _list_remote(os.fspath(path), options) if is_remote(path) else _list_local(path)
-    return sorted(found, key=lambda entry: entry.path)
+    return list_tree(path, options)[0]
 
 
-def _list_local(path: Path) -> Iterator[Entry]:
+def list_tree(
+    path: Path, options: StorageOptions = DEFAULT_OPTIONS
+) -> tuple[list[Entry], list[str]]:
+    """The same, and on a local disk the folders too: only of empty ones no file tells."""
+    folders: list[str] = []
+    remote = is_remote(path)
+    found = _list_remote(os.fspath(path), options) if remote else _list_local(path, folders)
+    return sorted(found, key=lambda entry: entry.path), folders
+
+
+def _list_local(path: Path, folders: list[str]) -> Iterator[Entry]:
     root = local_path(path)
     if not os.path.isdir(root):
         yield _entry(root)
@@ -291,6 +345,7 @@ def _list_local(path: Path) -> Iterator[Entry]:
             below.clear()
             continue
         seen.add(real)
+        folders += [os.path.join(folder, name) for name in below]
         for name in names:
             try:
                 yield _entry(os.path.join(folder, name))
@@ -300,13 +355,24 @@ def _list_local(path: Path) -> Iterator[Entry]:
 
 def _unlisted(error: OSError) -> None:
     """Pass over a directory that a live broker has deleted, but not one that cannot be read."""
-    if not isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError):
+        return
+    if not (isinstance(error, PermissionError) and _is_of_file_system(error.filename)):
         raise error
 
 
+def _is_of_file_system(folder: str) -> bool:
+    return os.path.basename(folder) == _OF_FILE_SYSTEM
+
+
 def _entry(path: str) -> Entry:
-    status = os.stat(path)
-    return Entry(path, status.st_size, status.st_mtime_ns, status.st_ino)
+    status = os.lstat(path)
+    leads_to = None
+    if stat.S_ISLNK(status.st_mode):
+        status, leads_to = os.stat(path), os.path.realpath(path)
+    return Entry(
+        path, status.st_size, status.st_mtime_ns, status.st_ino, leads_to, _special(status)
+    )
 
 
 def _list_remote(uri: str, options: StorageOptions) -> Iterator[Entry]:

@@ -12,18 +12,31 @@ from typing import Any, Final
 
 from pyarrow import fs
 
+from ottla.errors import OptionError
+
 S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})  # Hadoop's names for the same store
 SCHEMES: Final = S3_SCHEMES | {"gs", "abfs", "abfss", "hdfs"}
 
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """Where an object store is, for those that are not where the environment says."""
+    """Where an object store is, for those that are not where the environment says.
+
+    On a local disk: whether files may be links that lead out of what was named.
+    """
 
     endpoint: str | None = None
     region: str | None = None
     profile: str | None = None
     anonymous: bool = False
+    follow_links: bool = False
+
+    def __post_init__(self) -> None:
+        if self.endpoint is not None and "@" in self.endpoint:
+            raise OptionError(
+                "the endpoint names a user, which looks like a secret: options end up in plans and"
+                " logs; give the workers credentials by their environment or role"
+            )
 
 
 DEFAULT_OPTIONS: Final = StorageOptions()

@@ -7,16 +7,19 @@ that holds any of them (Pinterest uploads segments under `prefix/cluster/topic-p
 import os
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ottla.errors import OptionError, Term
 from ottla.format.names import (
     CLEAN_SHUTDOWN,
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
+    PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
     UNNAMED,
@@ -39,8 +42,11 @@ from ottla.storage.files import (
     is_remote,
     join,
     list_files,
+    list_tree,
+    local_path,
     open_file,
     read_bytes,
+    special_file,
 )
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
@@ -118,7 +124,38 @@ def read_log_directories(
     paths: Sequence[Path], options: StorageOptions = DEFAULT_OPTIONS
 ) -> list[LogDirectory]:
     """The log directories that the paths are, hold, or lie in."""
-    return [found for path in paths for found in _read_path(os.fspath(path), options)]
+    directories = [found for path in paths for found in _read_path(os.fspath(path), options)]
+    roots = [os.path.realpath(local_path(path)) for path in paths if not is_remote(path)]
+    for entry in (entry for directory in directories for entry in _readable(directory)):
+        if entry.special is not None:
+            raise special_file(entry.path, entry.special)
+        if entry.leads_to is not None and not options.follow_links:
+            _refuse_leading_out(entry.path, entry.leads_to, roots)
+    return directories
+
+
+def _refuse_leading_out(path: str, leads_to: str, roots: Sequence[str]) -> None:
+    """Refuse a file that lies elsewhere: who owns a log directory must not choose what we read.
+
+    A root may be a link, and so may the directory of a partition.
+    """
+    home = os.path.realpath(posixpath.dirname(path))
+    if not any(os.path.commonpath([leads_to, root]) == root for root in (*roots, home)):
+        raise OptionError(
+            f"{path} is a link to {leads_to}, which lies in no path that was named: if it is meant,"
+            " say ",
+            Term.FOLLOW_LINKS,
+        )
+
+
+def _readable(directory: LogDirectory) -> Iterator[Entry]:
+    """The files that may be opened, by their names."""
+    yield from directory.files.values()
+    for partition in directory.partitions:
+        yield from (segment.log for segment in partition.segments)
+        yield from (entry for _, entry in partition.named)
+        names = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
+        yield from (partition.others[name] for name in names if name in partition.others)
 
 
 def find_partitions(
@@ -138,7 +175,7 @@ def read_checkpoint(
 
 
 def _read_path(path: str, options: StorageOptions) -> list[LogDirectory]:
-    entries = list_files(path, options)
+    entries, there = list_tree(path, options)
     if [entry.path for entry in entries] == [path.rstrip("/")]:
         return [_directory_of_file(entries[0], options)]
     folders = _by_folder(entries)
@@ -148,7 +185,7 @@ def _read_path(path: str, options: StorageOptions) -> list[LogDirectory]:
         if partition.named or partition.name != UNNAMED:
             homes[posixpath.dirname(folder)].append(partition)
     return [
-        _log_directory(home, partitions, folders, path, options)
+        _log_directory(home, partitions, folders, {*folders, *there}, path, options)
         for home, partitions in sorted(homes.items())
     ]
 
@@ -164,22 +201,29 @@ def _log_directory(
     home: str,
     partitions: list[Partition],
     folders: Mapping[str, list[Entry]],
+    there: Iterable[str],
     path: str,
     options: StorageOptions,
 ) -> LogDirectory:
+    """`folders` have files; `there` are all, for a broker stops at empty ones too."""
     files = {posixpath.basename(entry.path): entry for entry in folders.get(home, ())}
     if home == posixpath.dirname(path.rstrip("/")):
         files = _known_files(home, options)
     known = {partition.path for partition in partitions if partition.name != UNNAMED}
     strangers = [
         folder
-        for folder in folders
+        for folder in there
         if posixpath.dirname(folder) == home
         and folder not in known
-        and posixpath.basename(folder) != REMOTE_INDEX_CACHE
+        and _stops_a_broker(posixpath.basename(folder))
     ]
     ours = {name: entry for name, entry in files.items() if name in LOG_DIRECTORY_FILES}
     return LogDirectory(home, tuple(partitions), ours, tuple(sorted(strangers)))
+
+
+def _stops_a_broker(name: str) -> bool:
+    """Whether a folder of this name is no partition, nor the one that a broker skips."""
+    return name != REMOTE_INDEX_CACHE and parse_directory_name(name)[0] == UNNAMED
 
 
 def _known_files(home: str, options: StorageOptions) -> dict[str, Entry]:

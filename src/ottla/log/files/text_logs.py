@@ -1,13 +1,11 @@
 """Text logs that are taken for segments: the broker's own `server.log` is the usual one."""
 
-import errno
-import os
 from typing import Final
 
 import numpy as np
 
 from ottla.errors import OptionError
-from ottla.storage.files import Entry, File, Path, is_remote, local_path, open_file
+from ottla.storage.files import Entry, File, Path, open_file
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 _HEAD: Final = 4096
@@ -32,8 +30,6 @@ def is_text_log(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS)
 
 def refuse_text(file: File) -> None:
     """Refuse a file that no broker wrote as a segment, before all of it is called damage."""
-    if not is_remote(file.path) and os.path.isdir(local_path(file.path)):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file.path)
     if is_text(_head(file)):
         raise OptionError(
             f"{file.path}: a text log, not a segment of Kafka: segments are named like"
