@@ -14,9 +14,10 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from jobs.plain_report import PlainRunner
+
 from jobs.compacting import compact_plainly, explain_plainly
 from jobs.plain import publish_plainly
-from jobs.plain_report import PlainRunner
 from ottla.cli import main
 from ottla.jobs.output import OutputJob
 from ottla.jobs.verify.plan import VerifyOptions, judge_partitions, plan_verify, see_part

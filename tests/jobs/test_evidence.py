@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from builders import batch
+from choosing import choose
 from jobs.compacting import compact_plainly
 from jobs.plain import run_plainly
 from jobs.test_extent import ALL, CLEANING, NOW, SAME, rows, write_log
 from ottla.batch.convert import Conversion
-from ottla.catalog.selection import Selection
 from ottla.cli.job import print_account
 from ottla.cli.output import Format
 from ottla.jobs import evidence
@@ -62,28 +62,26 @@ def test_every_account_lists_what_was_read(
     monkeypatch.setattr(evidence, "_PART_BYTES", 500)
     logs = write_log(tmp_path / "logs", {0: batch(rows(0, 9)), 10: batch(rows(10, 99))})
     write_log(tmp_path / "logs", {0: batch(rows(0, 4))}, topic="clicks")
-    account = job(Selection((str(logs),)), str(tmp_path / "out"))
+    account = job(choose(logs), str(tmp_path / "out"))
     assert [row["topic"] for row in account] == ["clicks", "orders"]
     for row in account:
         listed = sorted((one["file"], one["bytes"], one["sha256"]) for one in row["inputs"])
         assert listed == sha256sum(logs / f"{row['topic']}-0")
     (kept,) = (tmp_path / "out.ottla").glob("*/account.json")
     assert json.loads(kept.read_text())["account"] == account
-    again = job(Selection((str(logs),)), str(tmp_path / "out"))
+    again = job(choose(logs), str(tmp_path / "out"))
     assert [row["inputs"] for row in again] == [row["inputs"] for row in account]
 
 
 def test_without_evidence_nothing_is_listed(tmp_path: Path) -> None:
     logs = write_log(tmp_path / "logs", {0: batch(rows(0, 9))})
-    (row,) = run_plainly(
-        plan_convert(Selection((str(logs),)), str(tmp_path / "out"), Conversion(), {})
-    )
+    (row,) = run_plainly(plan_convert(choose(logs), str(tmp_path / "out"), Conversion(), {}))
     assert "inputs" not in row
 
 
 def test_people_get_a_table_of_inputs(tmp_path: Path, capsysbinary: Any) -> None:
     logs = write_log(tmp_path / "logs", {0: batch(rows(0, 9))})
-    print_account(JOBS["convert"](Selection((str(logs),)), str(tmp_path / "out")), Format.TEXT)
+    print_account(JOBS["convert"](choose(logs), str(tmp_path / "out")), Format.TEXT)
     lines = [line.split() for line in capsysbinary.readouterr().out.decode().splitlines()]
     at = lines.index(["INPUT", "BYTES", "SHA-256"])
     assert sorted(lines[at + 1 :]) == [

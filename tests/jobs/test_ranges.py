@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from ottla.catalog.ranges import OffsetRange, share_limit, split_ranges
+from ottla.errors import OptionError
 from ottla.format.names import TopicPartition
 
 Bounds = list[tuple[int, int, int]]  # which partition, first offset, end offset
@@ -16,6 +17,13 @@ def ranges(bounds: Bounds) -> list[OffsetRange]:
 
 def steps(name: int, *edges: int) -> Bounds:
     return [(name, start, stop) for start, stop in pairwise(edges)]
+
+
+def test_a_count_that_no_driver_could_hold_is_refused() -> None:
+    with pytest.raises(OptionError, match="t1-1 would be cut into"):
+        split_ranges(ranges([(1, 0, 2**62)]), min_partitions=2**62, max_records=None)
+    pieces = split_ranges(ranges([(1, 0, 3)]), min_partitions=2**62, max_records=None)
+    assert [piece.span for piece in pieces] == [1, 1, 1]
 
 
 BY_COUNT = [

@@ -44,6 +44,7 @@ from ottla.kernels.records.v2_write import (
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, allocate_batches
 from ottla.region import PADDING, Bytes
 
+UNPLACED: Final = "records to write"  # they come from no file, as far as an encoder knows
 _RULES: Final = {
     status.OFFSET_NOT_RISING: (
         Rule.RECORD_OFFSETS_RISE,
@@ -308,6 +309,4 @@ def refuse(outcome: tuple[int, int], records: RecordBuffers) -> None:
         return
     rule, detail = _RULES[code]
     offset = int(records.offset[row])
-    raise CorruptLogError(
-        Violation(rule, f"row {row}: {detail}", "records to write", row, offset=offset)
-    )
+    raise CorruptLogError(Violation(rule, f"row {row}: {detail}", UNPLACED, row, offset=offset))

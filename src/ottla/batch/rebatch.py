@@ -47,7 +47,8 @@ def _rebatch_group(
     ends = np.cumsum(rows)
     pieces: list[bytes] = []
     copied = 0
-    for first, stop, joins in _runs(batches, conversion.codec is None):
+    joined = _may_join(batches) & ~has_odd_times(decoded)
+    for first, stop, joins in _runs(batches, joined, conversion.codec is None):
         part = take_batches(batches, slice(first, stop))
         codec = Codec(int(codec_ids(part)[0])) if conversion.codec is None else conversion.codec
         if joins:
@@ -65,9 +66,8 @@ def _rebatch_group(
     return b"".join(pieces), copied
 
 
-def _runs(batches: Batches, codecs_stay: bool) -> list[tuple[int, int, bool]]:
+def _runs(batches: Batches, joins: Bools, codecs_stay: bool) -> list[tuple[int, int, bool]]:
     """Rows from, to, and whether they may be joined; others stand alone with their like."""
-    joins = _may_join(batches)
     kinds = timestamp_types(batches)
     append_time = np.where(kinds == TimestampType.LOG_APPEND_TIME, batches.max_timestamp, 0)
     columns = [joins, kinds, append_time, batches.partition_leader_epoch]
@@ -77,6 +77,18 @@ def _runs(batches: Batches, codecs_stay: bool) -> list[tuple[int, int, bool]]:
         differs |= column[1:] != column[:-1]
     edges = [0, *(np.flatnonzero(differs) + 1).tolist(), joins.size]
     return [(first, stop, bool(joins[first])) for first, stop in pairwise(edges) if stop > first]
+
+
+def has_odd_times(decoded: Decoded) -> Bools:
+    """Of each batch whether a record is older than 1970: Kafka reads those, and writes none anew.
+
+    MemoryRecordsBuilder.appendWithOffset refuses a negative timestamp that is not NO_TIMESTAMP.
+    """
+    records, rows = decoded
+    seen = np.concatenate([[0], np.cumsum(records.timestamp < NO_TIMESTAMP)])
+    ends = np.cumsum(rows)
+    odd: Bools = seen[ends] > seen[ends - rows]
+    return odd
 
 
 def _may_join(batches: Batches) -> Bools:

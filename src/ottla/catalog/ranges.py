@@ -3,8 +3,12 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from ottla.errors import OptionError
 from ottla.format.names import TopicPartition
+
+_MOST_TASKS: Final = 1_000_000  # a driver keeps each of them in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,15 @@ def _share(span: int, total: int, count: int) -> int:
 
 
 def _cut(whole: OffsetRange, count: int) -> Iterator[OffsetRange]:
+    pieces = min(count, whole.span)
+    if pieces > _MOST_TASKS:
+        raise OptionError(
+            f"{whole.name} would be cut into {pieces} tasks: minPartitions is too large, or"
+            f" maxRecordsPerPartition too small; more than {_MOST_TASKS} are no use to Spark"
+        )
     start = whole.start
-    for part in range(count):
-        stop = start + (whole.stop - start) // (count - part)
+    for part in range(pieces):
+        stop = start + (whole.stop - start) // (pieces - part)
         if stop > start:
             yield OffsetRange(whole.name, start, stop)
         start = stop

@@ -18,6 +18,7 @@ that is left of what a salvage took out.
 """
 
 import errno
+import hashlib
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,6 +64,8 @@ _STAGING: Final = "staging"
 _FINISHED: Final = "finished"
 _QUARANTINE: Final = "quarantine"
 _SCRATCH: Final = "scratch-"  # how jobs begin that publish nothing
+_LONG: Final = 200  # of the 255 bytes that a name of a file may have
+_SHORT: Final = 40  # characters of a target that help people to know a staged file
 
 
 @contextmanager
@@ -143,8 +146,8 @@ def _check(job: Job) -> None:
 
 
 def new_staged_name(target: str) -> str:
-    """A name under `staging` for one attempt at a file."""
-    return f"{uuid.uuid4().hex}-{os.path.basename(target)}"
+    """A name under `staging` for one attempt at a file; any file system can have it."""
+    return f"{uuid.uuid4().hex}-{os.path.basename(target)[-_SHORT:]}"
 
 
 def staged_path(job: Job, staged: str) -> str:
@@ -156,8 +159,12 @@ def staged_path(job: Job, staged: str) -> str:
 
 def mark_finished(job: Job, partition: str, finished: FinishedPartition) -> None:
     """Say that a partition is staged whole, so that a second run need not do it again."""
-    content = {"files": [file._asdict() for file in finished.files], "account": finished.account}
-    write_file(job.path(_FINISHED, f"{partition}.json"), encode_json(content), job.storage)
+    files = [file._asdict() for file in finished.files]
+    content = {"part": partition, "files": files, "account": finished.account}
+    name = partition
+    if len(os.fsencode(partition)) > _LONG:  # a topic may be named as long as a file can be
+        name = hashlib.sha256(os.fsencode(partition)).hexdigest()
+    write_file(job.path(_FINISHED, f"{name}.json"), encode_json(content), job.storage)
 
 
 def finished_partitions(job: Job) -> dict[str, FinishedPartition]:
@@ -165,10 +172,12 @@ def finished_partitions(job: Job) -> dict[str, FinishedPartition]:
     _check(job)
     found = {}
     for name in list_names(job.path(_FINISHED), job.storage):
-        partition, extension = os.path.splitext(name)
-        if extension == ".json":
+        if name.endswith(".json"):
             path = job.path(_FINISHED, name)
-            found[partition] = parse_finished(read_json(path, job.storage), path)
+            content = read_json(path, job.storage)
+            found[str(content.get("part", name.removesuffix(".json")))] = parse_finished(
+                content, path
+            )
     return found
 
 

@@ -6,7 +6,6 @@ Everything with a scheme goes to `object_store`.
 
 import errno
 import io
-import mmap
 import os
 import posixpath
 import shutil
@@ -104,13 +103,6 @@ class File:
         """Which file it is, whatever its name is by now; 0 on an object store."""
         source = self.source
         return os.fstat(source.descriptor).st_ino if isinstance(source, _Local) else 0
-
-    def map(self) -> Bytes | None:
-        """A local file as an array, nothing of it read yet; for files that nobody truncates."""
-        if not isinstance(self.source, _Local) or self.size == 0:
-            return None
-        mapped = mmap.mmap(self.source.descriptor, self.size, prot=mmap.PROT_READ)
-        return np.frombuffer(mapped, dtype=np.uint8)
 
     def close(self) -> None:
         """Give the descriptor or connection back."""

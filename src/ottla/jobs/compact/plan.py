@@ -6,7 +6,9 @@ First headers are surveyed, a task for each log (`survey`); then the offsets tha
 `ottla.rules`.
 """
 
+import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -220,6 +222,11 @@ def write_found(job: Job, found: Mapping[int, Found]) -> None:
     write_file(staged_path(job, _SURVIVORS), json.dumps(content).encode(), job.storage)
 
 
+def _facts_name(directory: str) -> str:
+    """A file under `staging`; the name of a directory may be as long as that of a file can be."""
+    return f"{hashlib.sha256(os.fsencode(directory)).hexdigest()}.facts"
+
+
 def plan_second_pass(
     plan: Compaction,
     job: Job,
@@ -232,7 +239,7 @@ def plan_second_pass(
     its_parts: dict[str, dict[str, CompactPart]] = {}
     number = 0
     for each in surveyed:
-        facts = f"{each.directory}.facts"
+        facts = _facts_name(each.directory)
         write_file(staged_path(job, facts), write_facts(each.facts), job.storage)
         planned: list[CompactPart] = []
         if plan.cleans(each):
@@ -275,7 +282,7 @@ def _cleaned_parts(
             round_,
             group.began,
             None if its is None else its.file,
-            f"{each.directory}.facts",
+            _facts_name(each.directory),
             each.legacy_horizon,
         )
         has_last = not each.rest and group is each.groups[-1]
@@ -327,5 +334,5 @@ def _closing(
         tuple(sorted(logs, key=lambda file: file.target)),
         max(bases),
         replace(extent, base_offset=min(bases), epochs=epochs),
-        f"{each.directory}.facts",
+        _facts_name(each.directory),
     )

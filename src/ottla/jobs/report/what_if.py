@@ -22,7 +22,8 @@ from ottla.batch.attributes import codec_ids, is_control
 from ottla.batch.convert import Conversion, Loss
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
-from ottla.batch.rebatch import rebatch
+from ottla.batch.rebatch import has_odd_times, rebatch
+from ottla.batch.records import decode_groups
 from ottla.catalog.slices import Slice
 from ottla.codec.levels import LEVELS
 from ottla.format.attributes import Codec
@@ -226,14 +227,12 @@ def try_unit(trial: Trial) -> Iterator[pa.RecordBatch]:
 
 
 def _sound(checker: Decoder, region: Region, batches: Batches) -> Batches:
-    """Without the batches that no reader gives: `convert` would stop there."""
-    broken = [
-        bad.violation.position
-        for _, left_out in checker.decode(region, batches)
-        for bad in left_out
-    ]
-    checker.flush()
-    return take_batches(batches, ~np.isin(batches.position, broken))
+    """Without the batches that no reader gives or no writer makes: `convert` would stop there."""
+    fit = np.ones(batches.position.size, dtype=np.bool_)
+    for span, decoded, left_out in decode_groups(checker, region, batches):
+        broken = [bad.violation.position for bad in left_out]
+        fit[span] = ~np.isin(batches.position[span], broken) & ~has_odd_times(decoded)
+    return take_batches(batches, fit)
 
 
 def _measure(trial: Trial, region: Region, batches: Batches) -> Int64s:

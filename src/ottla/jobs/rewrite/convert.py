@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from ottla.batch.convert import Conversion, convert, make_decoder
 from ottla.batch.decode import Decoder
+from ottla.batch.encode import UNPLACED
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebatch import rebatch
@@ -14,6 +17,7 @@ from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
 from ottla.catalog.slices import Slice
 from ottla.catalog.stable import find_stable
+from ottla.errors import CorruptLogError
 from ottla.jobs.output import OutputJob, choose_inputs
 from ottla.jobs.rewrite.extent import settle_bounds
 from ottla.jobs.rewrite.plan import (
@@ -30,6 +34,8 @@ from ottla.log.files.transaction_index import read_transaction_index
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.region import PADDING, Region
 from ottla.rules.producers.transactions import aborted_mask
+
+T = TypeVar("T")
 
 
 class _Decoders(NamedTuple):
@@ -76,10 +82,24 @@ class Converting:
                 new_region = Region(data, data.size - PADDING, region.path, 0)
                 yield Changed(new_region, table, copied, 0, count_records(table))
         else:
-            for converted in convert(decoders.whole, region, batches, wanted):
+            pieces = convert(decoders.whole, region, batches, wanted)
+            for converted in _placed(pieces, region, batches):
                 new_region, table = scanned(converted.data, region.path)
                 copied, dropped = converted.copied, converted.dropped
                 yield Changed(new_region, table, copied, dropped, count_records(table))
+
+
+def _placed(converted: Iterator[T], region: Region, batches: Batches) -> Iterator[T]:
+    """The same; an error about records names the file and the batch that they are from."""
+    try:
+        yield from converted
+    except CorruptLogError as error:
+        found = error.violation
+        if found.file != UNPLACED or found.offset is None:
+            raise
+        row = min(int(np.searchsorted(batches.last_offset, found.offset)), batches.size.size - 1)
+        position = int(batches.position[row])
+        raise CorruptLogError(replace(found, file=region.path, position=position)) from error
 
 
 def plan_convert(

@@ -8,9 +8,8 @@ import numpy as np
 from ottla.kernels import status
 from ottla.kernels.search.walk import walk
 from ottla.kernels.tables import Batches, allocate_batches, concat_batches, take_batches
-from ottla.log.files.ownership import may_be_owned
 from ottla.region import PADDING, Bytes
-from ottla.storage.files import File, is_remote, local_path
+from ottla.storage.files import File, is_remote
 
 TABLE_ROWS: Final = 1 << 14
 
@@ -53,19 +52,15 @@ def walk_file(
     stride = _REMOTE if is_remote(file.path) else _LOCAL
     table, rows = allocate_batches(TABLE_ROWS), 0
     buffer = np.zeros(min(stride.block, max(0, stop - start)) + PADDING, dtype=np.uint8)
-    origin, seen, wanted = start, 0, stride.block
-    block = _map_unless_owned(file, start)
-    # The kernel may look at PADDING bytes past what is held: the end of a mapping is read instead.
-    held = min(stop - start, block.size - PADDING)
-    outcome = status.MORE if held <= 0 else status.OK
+    origin, seen, held, wanted = start, 0, 0, stride.block
+    outcome = status.MORE
     while True:
         before = rows
         if outcome == status.MORE:
-            block, seen = buffer, 0
-            held = file.read_into(block, origin, min(wanted, max(0, stop - origin)))
-        rows, at, outcome, _ = step(block[seen:], held - seen, origin + seen, stop, table, rows)
+            seen, held = 0, file.read_into(buffer, origin, min(wanted, max(0, stop - origin)))
+        rows, at, outcome, _ = step(buffer[seen:], held - seen, origin + seen, stop, table, rows)
         seen += at
-        if outcome == status.MORE and (seen > 0 or block is not buffer):
+        if outcome == status.MORE and seen > 0:
             passed = rows - before
             wanted = stride.hop if passed and at // passed > stride.large else stride.block
             origin += seen
@@ -76,11 +71,6 @@ def walk_file(
         if outcome != status.TABLE_FULL:
             return
         table, rows = allocate_batches(TABLE_ROWS), 0
-
-
-def _map_unless_owned(file: File, start: int) -> Bytes:
-    mapped = None if is_remote(file.path) or may_be_owned(local_path(file.path)) else file.map()
-    return np.empty(0, dtype=np.uint8) if mapped is None else mapped[start:]
 
 
 def walk_segment(file: File) -> Walk:

@@ -1,0 +1,89 @@
+"""Input that is odd and legal, or merely odd: a command says what it thinks of it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from builders import Row, batch
+from cli.here import run
+from log.generated import write_partition
+from ottla.log.read.walk import TABLE_ROWS, walk_file
+from ottla.storage.files import open_file
+
+WRITERS = {
+    "salvage": [],
+    "export": [],
+    "convert": ["--codec", "zstd"],
+    "compact": ["--include-active"],
+    "restore": [],
+}
+
+
+@pytest.mark.parametrize("length", [213, 214, 226, 249])
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_topic_may_have_the_longest_name(tmp_path: Path, name: str, length: int) -> None:
+    topic = "t" * length
+    write_partition(tmp_path / "logs", f"{topic}-0", 0, batch([Row(0, 1000, b"k", b"v")]) + b"?")
+    if name != "salvage":
+        write_partition(tmp_path / "logs", f"{topic}-0", 0, batch([Row(0, 1000, b"k", b"v")]))
+    ran = run(name, tmp_path / "logs", tmp_path / "out", *WRITERS[name])
+    assert ran.status in (0, 1), ran.err
+    assert not ran.err
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("times", [(-5000, 1000), (-(2**63), 2**63 - 1), (-2, -3)])
+def test_records_before_1970_are_reported(tmp_path: Path, times: tuple[int, int]) -> None:
+    rows = [Row(at, time, b"k", b"v") for at, time in enumerate(times)]
+    write_partition(tmp_path / "logs", "orders-0", 0, batch(rows[:1]) + batch(rows[1:]))
+    ran = run("report", tmp_path / "logs", "--now", "2000", "--format", "jsonl")
+    assert ran.status in (0, 1), ran.err
+    assert json.loads(ran.out.splitlines()[0])
+
+
+def test_records_before_1970_stay_in_their_batches_or_are_named(tmp_path: Path) -> None:
+    rows = [Row(at, time, b"k", b"v") for at, time in enumerate((-5000, -(2**63), 2**63 - 1))]
+    data = b"".join(batch([row]) for row in rows)
+    write_partition(tmp_path / "logs", "orders-0", 0, data)
+    ran = run("convert", tmp_path / "logs", tmp_path / "out", "--batch-bytes", "64k")
+    assert (ran.status, ran.err) == (0, "")
+    words = ["--magic", "1", "--allow-loss", "leader-epochs"]
+    ran = run("convert", tmp_path / "logs", tmp_path / "older", *words)
+    assert ran.status == 1
+    assert f"{tmp_path}/logs/orders-0/{0:020d}.log @ 0, offset 0: record-timestamp" in ran.err
+
+
+@pytest.mark.parametrize("style", ["text", "jsonl"])
+def test_names_that_are_not_utf_8_are_shown(tmp_path: Path, style: str) -> None:
+    topic = os.fsdecode(b"t\xff\xfe")
+    write_partition(tmp_path / "logs", f"{topic}-0", 0, batch([Row(0, 1000, b"k", b"v")]))
+    for name in ("ls", "dump", "verify", "transactions", "report"):
+        ran = run(name, tmp_path / "logs", "--format", style)
+        assert ran.status in (0, 1, 2), ran.err
+    for name, flags in WRITERS.items():
+        ran = run(name, tmp_path / "logs", tmp_path / name, *flags)
+        assert ran.status in (0, 1, 2), (name, ran.err)
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b'{"version": 9}', b'{"account": [1]}', b"\xff"])
+def test_an_account_that_is_broken_old_or_newer_is_refused(tmp_path: Path, content: bytes) -> None:
+    write_partition(tmp_path / "logs", "orders-0", 0, batch([Row(0, 1000, b"k", b"v")]))
+    words = ["export", tmp_path / "logs", tmp_path / "out"]
+    assert run(*words).status == 0
+    (account,) = (tmp_path / "out.ottla").glob("*/account.json")
+    account.write_bytes(content)
+    ran = run(*words)
+    assert ran.status in (1, 2), ran.err
+    assert str(account) in ran.err or "has no account of it" in ran.err
+
+
+def test_a_file_that_shrinks_below_a_walk_ends_it(tmp_path: Path) -> None:
+    data = batch([Row(0, 1000, b"k", b"v")])
+    log = write_partition(tmp_path, "orders-0", 0, data * (3 * TABLE_ROWS))
+    with open_file(log) as file:
+        walked = walk_file(file)
+        assert next(walked).batches.position.size == TABLE_ROWS
+        os.truncate(log, 0)
+        assert all(part.stop <= file.size for part in walked)
