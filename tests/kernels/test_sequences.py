@@ -2,11 +2,22 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from ottla.batch.attributes import add_sequence as add_columns
-from ottla.kernels.producers.sequences import add_sequence, subtract_sequence
+from ottla.kernels.producers import sequences
 
 MAX = 2**31 - 1
+
+
+@njit
+def add_sequence(base: int, increment: int) -> int:
+    return sequences.add_sequence(base, increment)
+
+
+@njit
+def subtract_sequence(last: int, decrement: int) -> int:
+    return sequences.subtract_sequence(last, decrement)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
 from builders import varint
-from ottla.kernels.bytes.varint import read_varint, read_varlong
+from ottla.format.arrays import Bytes
+from ottla.kernels.bytes import varint as inlined
 from ottla.kernels.status import RECORD_TRUNCATED, VARINT_TOO_LONG
 from ottla.region import padded
 
@@ -28,6 +30,16 @@ VARLONGS = [
     pytest.param(2**63 - 1, b"\xfe" + b"\xff" * 8 + b"\x01", id="long-max"),
     pytest.param(-(2**63), b"\xff" * 9 + b"\x01", id="long-min"),
 ]
+
+
+@njit
+def read_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    return inlined.read_varint(data, at, end)
+
+
+@njit
+def read_varlong(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    return inlined.read_varlong(data, at, end)
 
 
 @pytest.mark.parametrize(("value", "data"), VARINTS)

@@ -27,8 +27,8 @@ from ottla.format.sentinels import (
 )
 from ottla.kernels import status
 from ottla.kernels.records.legacy_write import (
+    OVERHEADS,
     measure_legacy,
-    message_overhead,
     seal_wrapper,
     write_legacy,
 )
@@ -201,8 +201,7 @@ def _encode_wrappers(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> E
         records, bounds, bases, starts, _kind(replace(new, codec=Codec.NONE, level=None)), raw
     )
     payloads = _compress_each(raw, starts, sizes, new)
-    overhead = message_overhead(new.magic)
-    out = _place(payloads, starts, sizes, overhead=overhead)
+    out = _place(payloads, starts, sizes, overhead=OVERHEADS[new.magic])
     newest = np.maximum.reduceat(records.timestamp, first)
     if new.timestamp_type == TimestampType.LOG_APPEND_TIME:
         newest[:] = new.log_append_time

@@ -1,81 +1,119 @@
-"""The one place that decides how kernels compile, and where the compiled code is cached."""
+"""The one place that decides how kernels compile.
 
-import os
-import stat
-import sys
-import tempfile
+Every function compiles for one signature. What calls it from Python passes the same types every
+time; what calls it from another kernel is compiled for the plain types of its arguments (`_plain`).
+"""
+
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
-from numba import njit
+from numba import types
 from numba.core import config
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.registry import CPUDispatcher
 
-from ottla.strangers import distrust, weak_parent
+from ottla.kernels.cache import KernelCache, choose_cache
 
 i64 = cast(Callable[[object], int], np.int64)  # compiled, an int is 64 bits wide
 
 F = TypeVar("F", bound=Callable[..., object])
 
-
-def choose_cache() -> str | None:
-    """A folder for compiled kernels that nobody else can write to; None, and why, if there is none.
-
-    Numba unpickles what lies there. Its own choice is beside the source: that fails for a zip and
-    for a read-only install. A folder that the user named is taken, or none.
-    """
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    home = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    temporary = os.path.join(tempfile.gettempdir(), f"ottla-{os.geteuid()}")
-    reasons = []
-    for folder in [named] if named else [os.path.join(home, "ottla"), temporary]:
-        why = _unfit(os.path.realpath(folder))
-        if why is None and named:
-            return folder
-        if why is None:
-            os.chmod(folder, 0o700)
-            return os.path.join(folder, "kernels")
-        reasons.append(f"{folder} {why}")
-    sys.stderr.write(
-        f"ottla: kernels are compiled anew in every process ({'; '.join(reasons)}): let"
-        " NUMBA_CACHE_DIR name a folder that only you can write to\n"
-    )
-    return None
-
-
-def _unfit(folder: str) -> str | None:
-    """Why kernels can not be kept in a folder, which is made if there is none."""
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        status, weak = os.lstat(folder), weak_parent(folder)
-    except OSError as error:
-        return f"can not be made: {error.strerror}"
-    why = distrust(status)
-    if why is not None:
-        return why
-    if weak is not None:
-        return f"lies in {weak}, where others can put another in its place"
-    # With the sticky bit too: others may not even add a file.
-    if stat.S_IMODE(status.st_mode) & 0o022:
-        return "can be written to by others"
-    return None if os.access(folder, os.W_OK) else "can not be written to"
-
-
 INTERPRETED: bool = config.DISABLE_JIT  # type: ignore[attr-defined]
 
 _CACHE = None if INTERPRETED else choose_cache()
-if _CACHE is not None:
-    config.CACHE_DIR = _CACHE  # type: ignore[attr-defined]
 
 # Kernels allocate nothing, so they need no reference counts; counting costs more than decoding.
-_COMPILE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+# Nobody calls them through pointers of C.
+_COMPILE: dict[str, Any] = {
+    "nopython": True,
+    "boundscheck": None,
+    "nogil": True,
+    "error_model": "numpy",
+    "_nrt": False,
+    "no_cfunc_wrapper": True,
+}
 
 
 def kernel(function: F) -> F:
     """Compile for arrays only, without the GIL, cached so that workers do not compile again."""
-    return cast(F, njit(cache=_CACHE is not None, **_COMPILE)(function))
+    if INTERPRETED:
+        return function
+    compiled = _Kernel(function, targetoptions=_COMPILE)  # type: ignore[no-untyped-call]
+    if _CACHE is not None:
+        compiled._cache = KernelCache(function, _CACHE)
+    return cast(F, compiled)
 
 
 def inlined(function: F) -> F:
-    """Compile as a part of the kernels that call it, with no call left."""
-    return cast(F, njit(forceinline=True, **_COMPILE)(function))
+    """Compile as a part of the kernels that call it, with no call left; Python can not call it."""
+    if INTERPRETED:
+        return function
+    options = _COMPILE | {"forceinline": True, "no_cpython_wrapper": True}
+    return cast(F, _Inlined(function, targetoptions=options, pipeline_class=_InlinedCompiler))  # type: ignore[no-untyped-call]
+
+
+class _Kernel(CPUDispatcher):
+    """A function that other kernels call with plain types only."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Numba would compile once for each literal, and once for arrays that are read-only."""
+        plain = {name: _plain(kind) for name, kind in kws.items()}
+        return super().get_call_template([_plain(kind) for kind in args], plain)  # type: ignore[no-untyped-call]
+
+
+class _Inlined(_Kernel):
+    """A function that has no machine code of its own."""
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"{self.py_func.__name__} is for kernels: it is compiled into them only")
+
+
+class _InlinedCompiler(CompilerBase):
+    """Numba's own compiler, but for where its result goes."""
+
+    def define_pipelines(self) -> list[Any]:
+        state = self.state
+        name = state.func_id.func_qualname
+        state.library = _InlinedLibrary(state.targetctx.codegen(), name)  # type: ignore[no-untyped-call]
+        return [DefaultPassBuilder.define_nopython_pipeline(state)]  # type: ignore[no-untyped-call]
+
+
+class _InlinedLibrary(JITCodeLibrary):
+    """Code to be linked into kernels: these are optimised and become machine code, it does not.
+
+    Numba does both for every function, with all that is inlined into it, and so many times over.
+    """
+
+    def _optimize_final_module(self) -> None: ...
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:  # noqa: ARG002
+        """There is none."""
+        self._ensure_finalized()  # type: ignore[no-untyped-call]
+        return 0
+
+    @property
+    def codegen(self) -> "_InlinedLibrary":
+        """Numba asks it for `set_env` only."""
+        return self
+
+    def set_env(self, name: str, environment: object) -> None:
+        """An environment holds what exceptions say, and kernels raise none."""
+
+
+def _plain(kind: Any) -> Any:
+    """A type without what only says more than functions need: literal, narrow, read-only.
+
+    That no kernel writes to a read-only array is seen where kernels are interpreted.
+    """
+    kind = types.unliteral(kind)
+    if isinstance(kind, types.Integer) and kind.signed and kind.bitwidth < types.int64.bitwidth:
+        return types.int64
+    if isinstance(kind, types.Array) and not kind.mutable:
+        return kind.copy(readonly=False)  # type: ignore[no-untyped-call]
+    return kind

@@ -25,14 +25,14 @@ from ottla.kernels.status import (
 )
 from ottla.kernels.tables import RecordBuffers
 
-OVERHEAD_V0 = MESSAGE_V0.itemsize + VALUE_LENGTH_SIZE  # with the 12 bytes of offset and length
-OVERHEAD_V1 = MESSAGE_V1.itemsize + VALUE_LENGTH_SIZE
+# Of messages by magic, with the 12 bytes of offset and length.
+OVERHEADS = (MESSAGE_V0.itemsize + VALUE_LENGTH_SIZE, MESSAGE_V1.itemsize + VALUE_LENGTH_SIZE)
 
 
 @inlined
 def message_overhead(magic: int) -> int:
     """A message without key and value."""
-    return OVERHEAD_V0 if magic == 0 else OVERHEAD_V1
+    return OVERHEADS[0] if magic == 0 else OVERHEADS[1]
 
 
 @inlined
