@@ -6,7 +6,7 @@ from ottla.batch.control import cached, read_control
 from ottla.dump.style import FileEnd, Problem, Style
 from ottla.dump.values import json_line, json_text
 from ottla.internal import DecodedRecord
-from ottla.kernels.text import render
+from ottla.kernels.text.render_json import render_json
 
 
 def _open_file(path: str) -> bytes:  # noqa: ARG001
@@ -61,7 +61,8 @@ def _say_end(path: str, end: FileEnd) -> bytes:
 
 
 JSONL: Final = Style(
-    lines=render.JSON,
+    render=render_json,
+    utf8_keys=True,
     open_file=_open_file,
     close_line=_close_line,
     say_problem=_say_problem,

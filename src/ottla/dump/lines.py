@@ -93,7 +93,7 @@ class LinePrinter:
         self.records += int(np.count_nonzero(shown))
         self._render(
             batch_columns(part),
-            record_columns(part, tails, utf8=self.style.lines == render.JSON),
+            record_columns(part, tails, utf8=self.style.utf8_keys),
             make_plan(batch_shown, part.record_counts, shown, inserts, self._ending),
         )
 
@@ -177,7 +177,7 @@ class LinePrinter:
         while not done:
             if cursor[render.NEEDED] > self.out.size:
                 self.out = np.empty(cursor[render.NEEDED], dtype=np.uint8)
-            done = render.render(self.out, cursor, batches, records, plan, self.style.lines)
+            done = self.style.render(self.out, cursor, batches, records, plan)
             self.write(self.out.data[: cursor[render.AT]])
 
 

@@ -4,7 +4,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import Violation
+from ottla.format.arrays import Bytes, Int64s
 from ottla.internal import DecodedRecord
+from ottla.kernels.text.render import Plan
+from ottla.kernels.text.render_tables import BatchColumns, RecordColumns
+
+Render = Callable[[Bytes, Int64s, BatchColumns, RecordColumns, Plan], bool]
 
 
 class Problem(NamedTuple):
@@ -30,12 +35,14 @@ class FileEnd(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How a dump looks: `kernels.text.render` does batches and records, these do the rest.
+    """How a dump looks: `render` is the kernel for batches and records, these do the rest.
 
-    `say_control` ends the line of a control record that can be read, `no_control` that of others.
+    `utf8_keys` says whether header keys must be UTF-8. `say_control` ends the line of a control
+    record that can be read, `no_control` that of others.
     """
 
-    lines: int
+    render: Render
+    utf8_keys: bool
     open_file: Callable[[str], bytes]
     close_line: Callable[[str], bytes]
     say_problem: Callable[[Problem], bytes]

@@ -9,7 +9,7 @@ from ottla.dump.values import encode_text, json_text, printable
 from ottla.format.attributes import ControlType
 from ottla.format.names import Kind, parse_file_name
 from ottla.internal import DecodedRecord
-from ottla.kernels.text import render
+from ottla.kernels.text.render_text import render_text
 
 _DELETE: Final = "<DELETE>"
 _KRAFT_NAMES: Final = {
@@ -86,7 +86,8 @@ def _say_end(path: str, end: FileEnd) -> bytes:
 
 
 TEXT: Final = Style(
-    lines=render.TEXT,
+    render=render_text,
+    utf8_keys=False,
     open_file=_open_file,
     close_line=_close_line,
     say_problem=_say_problem,

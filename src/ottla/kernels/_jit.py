@@ -40,9 +40,8 @@ def kernel(function: F) -> F:
     """Compile for arrays only, without the GIL, cached so that workers do not compile again."""
     if INTERPRETED:
         return function
-    compiled = _Kernel(function, targetoptions=_COMPILE)  # type: ignore[no-untyped-call]
-    if _CACHE is not None:
-        compiled._cache = KernelCache(function, _CACHE)
+    compiled = _Kernel(function, targetoptions=_COMPILE)
+    compiled.enable_caching()
     return cast(F, compiled)
 
 
@@ -51,16 +50,21 @@ def inlined(function: F) -> F:
     if INTERPRETED:
         return function
     options = _COMPILE | {"forceinline": True, "no_cpython_wrapper": True}
-    return cast(F, _Inlined(function, targetoptions=options, pipeline_class=_InlinedCompiler))  # type: ignore[no-untyped-call]
+    return cast(F, _Inlined(function, targetoptions=options, pipeline_class=_InlinedCompiler))
 
 
 class _Kernel(CPUDispatcher):
     """A function that other kernels call with plain types only."""
 
+    def enable_caching(self) -> None:
+        """Keep what is compiled, if there is a folder for it."""
+        if _CACHE is not None:
+            self._cache = KernelCache(self.py_func, _CACHE)
+
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Numba would compile once for each literal, and once for arrays that are read-only."""
         plain = {name: _plain(kind) for name, kind in kws.items()}
-        return super().get_call_template([_plain(kind) for kind in args], plain)  # type: ignore[no-untyped-call]
+        return super().get_call_template([_plain(kind) for kind in args], plain)
 
 
 class _Inlined(_Kernel):
@@ -111,9 +115,9 @@ def _plain(kind: Any) -> Any:
 
     That no kernel writes to a read-only array is seen where kernels are interpreted.
     """
-    kind = types.unliteral(kind)
-    if isinstance(kind, types.Integer) and kind.signed and kind.bitwidth < types.int64.bitwidth:
+    kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
+    if kind in (types.int8, types.int16, types.int32):
         return types.int64
     if isinstance(kind, types.Array) and not kind.mutable:
-        return kind.copy(readonly=False)  # type: ignore[no-untyped-call]
+        return kind.copy(readonly=False)
     return kind

@@ -70,14 +70,14 @@ class KernelCache(FunctionCache):
     """
 
     def __init__(self, function: Callable[..., object], folder: str) -> None:
-        self._impl_class = lambda kernel: _Kept(kernel, folder)
+        self._impl_class = lambda kernel: _Kept(kernel, folder)  # type: ignore[assignment]
         super().__init__(function)  # type: ignore[no-untyped-call]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled form for a signature, if it is kept."""
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except (EOFError, OSError, pickle.UnpicklingError):  # a machine that lost power, a full disk
+        except (EOFError, OSError, pickle.UnpicklingError):  # the machine lost power
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:

@@ -1,7 +1,9 @@
 """The lines of a dump: one resumable pass over batches and the records of a chunk.
 
-What only Python can word (control records, decoded internal records, errors) comes in as finished
-bytes, with the place where it belongs.
+Each style has a kernel of its own (`render_json`, `render_text`), so that nobody waits for the
+other one to compile; which line comes next is the same for all of them, and is said here. What
+only Python can word (control records, decoded internal records, errors) comes in as finished bytes,
+with the place where it belongs.
 """
 
 from typing import NamedTuple
@@ -9,20 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ottla.format.arrays import PADDING, Bools, Bytes, Int64s
-from ottla.kernels._jit import inlined, kernel
-from ottla.kernels.text.characters import BASE64_ROOM, ESCAPED_ROOM, put_bytes
-from ottla.kernels.text.render_json import put_batch_json, put_record_json
-from ottla.kernels.text.render_tables import (
-    HEADER_ROOM,
-    LINE_ROOM,
-    BatchColumns,
-    RecordColumns,
-)
-from ottla.kernels.text.render_text import put_batch_text, put_record_text
+from ottla.kernels._jit import inlined
+from ottla.kernels.text.characters import ESCAPED_ROOM, put_bytes
+from ottla.kernels.text.render_tables import HEADER_ROOM, LINE_ROOM, RecordColumns
 
-# How a line looks.
-JSON = 0
-TEXT = 1
+# What comes next.
+FINISHED = 0
+FULL = 1  # the output has no room for the line
+BATCH = 2  # the line of the cursor's batch
+LINE = 3  # that of its record
 
 # Where the pass is: the slots of the cursor.
 ROW = 0  # the batch
@@ -53,8 +50,8 @@ class Plan(NamedTuple):
 
 
 @inlined
-def record_room(records: RecordColumns, record: int, style: int) -> np.int64:
-    """Bytes that the line of a record takes at most."""
+def record_room(records: RecordColumns, record: int, data_room: int) -> np.int64:
+    """Bytes that the line of a record takes at most, `data_room` for a byte of keys and values."""
     buffers = records.buffers
     first = buffers.header_bounds[record]
     after = buffers.header_bounds[record + 1]
@@ -62,17 +59,11 @@ def record_room(records: RecordColumns, record: int, style: int) -> np.int64:
     data = np.int64(buffers.header_value_bounds[after]) - buffers.header_value_bounds[first]
     data += buffers.key_bounds[record + 1] - buffers.key_bounds[record]
     data += buffers.value_bounds[record + 1] - buffers.value_bounds[record]
-    data *= BASE64_ROOM if style == JSON else ESCAPED_ROOM
+    data *= data_room
     tail = records.tail_bounds[record + 1] - records.tail_bounds[record]
     around = LINE_ROOM + np.int64(after - first) * HEADER_ROOM
     room: np.int64 = around + names * ESCAPED_ROOM + data + tail
     return room
-
-
-@inlined
-def put_ending(out: Bytes, at: int, plan: Plan) -> int:
-    """Close a line."""
-    return put_bytes(out, at, plan.ending, 0, plan.ending.size - PADDING)
 
 
 @inlined
@@ -102,61 +93,45 @@ def has_room(out: Bytes, cursor: Int64s, size: int | np.int64) -> bool:
 
 
 @inlined
-def put_records(
-    out: Bytes,
-    cursor: Int64s,
-    batches: BatchColumns,
-    records: RecordColumns,
-    plan: Plan,
-    style: int,
-) -> bool:
-    """Append the records of the cursor's row; return False when the output is too full."""
-    row = cursor[ROW]
-    while cursor[DONE] < plan.record_counts[row]:
-        record = cursor[RECORD]
-        if not put_inserts(out, cursor, plan, record):
-            return False
-        if plan.record_shown[record]:
-            if not has_room(out, cursor, record_room(records, record, style) + plan.ending.size):
-                return False
-            if style == JSON:
-                at = put_record_json(out, cursor[AT], batches, row, records, record)
-            else:
-                at = put_record_text(out, cursor[AT], batches, row, records, record)
-            cursor[AT] = put_ending(out, at, plan)
-        cursor[RECORD] += 1
-        cursor[DONE] += 1
-    return True
-
-
-@kernel
-def render(
-    out: Bytes,
-    cursor: Int64s,
-    batches: BatchColumns,
-    records: RecordColumns,
-    plan: Plan,
-    style: int,
-) -> bool:
-    """Fill the output from the cursor on; return whether all is done."""
-    cursor[AT] = 0
-    cursor[NEEDED] = 0
+def next_line(
+    out: Bytes, cursor: Int64s, records: RecordColumns, plan: Plan, data_room: int
+) -> int:
+    """Go on to the next line that a style must put, with inserts on the way."""
     while cursor[ROW] < plan.batch_shown.size:
         row = cursor[ROW]
         if cursor[BEGUN] == 0 and plan.batch_shown[row]:
-            if not has_room(out, cursor, LINE_ROOM + plan.ending.size):
-                return False
-            if style == JSON:
-                at = put_batch_json(out, cursor[AT], batches, row)
-            else:
-                at = put_batch_text(out, cursor[AT], batches, row)
-            cursor[AT] = put_ending(out, at, plan)
+            return BATCH if has_room(out, cursor, LINE_ROOM + plan.ending.size) else FULL
         cursor[BEGUN] = 1
-        if not put_records(out, cursor, batches, records, plan, style):
-            return False
+        while cursor[DONE] < plan.record_counts[row]:
+            record = cursor[RECORD]
+            if not put_inserts(out, cursor, plan, record):
+                return FULL
+            if plan.record_shown[record]:
+                room = record_room(records, record, data_room) + plan.ending.size
+                return LINE if has_room(out, cursor, room) else FULL
+            cursor[RECORD] += 1
+            cursor[DONE] += 1
         if not put_inserts(out, cursor, plan, cursor[RECORD]):
-            return False
+            return FULL
         cursor[ROW] += 1
         cursor[BEGUN] = 0
         cursor[DONE] = 0
-    return True
+    return FINISHED
+
+
+@inlined
+def close_line(out: Bytes, cursor: Int64s, at: int, plan: Plan, line: int) -> None:
+    """End the line of a batch or record, and count it as done."""
+    cursor[AT] = put_bytes(out, at, plan.ending, 0, plan.ending.size - PADDING)
+    if line == BATCH:
+        cursor[BEGUN] = 1
+    else:
+        cursor[RECORD] += 1
+        cursor[DONE] += 1
+
+
+@inlined
+def begin(cursor: Int64s) -> None:
+    """Start with an empty output."""
+    cursor[AT] = 0
+    cursor[NEEDED] = 0

@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from ottla.format.arrays import Bytes
-from ottla.kernels._jit import inlined
+from ottla.format.arrays import Bytes, Int64s
+from ottla.kernels._jit import inlined, kernel
+from ottla.kernels.text import render
 from ottla.kernels.text.characters import (
+    BASE64_ROOM,
     phrase,
     put_base64,
     put_bytes,
@@ -184,3 +186,26 @@ def put_record_json(
     at = put_phrase(out, at, _CLOSE)
     tail = records.tail_bounds[record]
     return put_bytes(out, at, records.tails, tail, records.tail_bounds[record + 1])
+
+
+@kernel
+def render_json(
+    out: Bytes,
+    cursor: Int64s,
+    batches: BatchColumns,
+    records: RecordColumns,
+    plan: render.Plan,
+) -> bool:
+    """Fill the output from the cursor on; return whether all is done."""
+    render.begin(cursor)
+    while True:
+        line = render.next_line(out, cursor, records, plan, BASE64_ROOM)
+        if line == render.FINISHED or line == render.FULL:
+            return line == render.FINISHED
+        row = cursor[render.ROW]
+        if line == render.BATCH:
+            at = put_batch_json(out, cursor[render.AT], batches, row)
+        else:
+            record = cursor[render.RECORD]
+            at = put_record_json(out, cursor[render.AT], batches, row, records, record)
+        render.close_line(out, cursor, at, plan, line)

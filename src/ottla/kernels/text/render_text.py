@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from ottla.format.arrays import Bytes
-from ottla.kernels._jit import inlined
+from ottla.format.arrays import Bytes, Int64s
+from ottla.kernels._jit import inlined, kernel
+from ottla.kernels.text import render
 from ottla.kernels.text.characters import (
+    ESCAPED_ROOM,
     phrase,
     put_bytes,
     put_phrase,
@@ -162,3 +164,26 @@ def put_record_text(
     if has_value:
         at = put_field(out, at, _PAYLOAD, buffers.value_bytes, values[record], values[record + 1])
     return at
+
+
+@kernel
+def render_text(
+    out: Bytes,
+    cursor: Int64s,
+    batches: BatchColumns,
+    records: RecordColumns,
+    plan: render.Plan,
+) -> bool:
+    """Fill the output from the cursor on; return whether all is done."""
+    render.begin(cursor)
+    while True:
+        line = render.next_line(out, cursor, records, plan, ESCAPED_ROOM)
+        if line == render.FINISHED or line == render.FULL:
+            return line == render.FINISHED
+        row = cursor[render.ROW]
+        if line == render.BATCH:
+            at = put_batch_text(out, cursor[render.AT], batches, row)
+        else:
+            record = cursor[render.RECORD]
+            at = put_record_text(out, cursor[render.AT], batches, row, records, record)
+        render.close_line(out, cursor, at, plan, line)
