@@ -20,6 +20,7 @@ help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: $(READY) java ## Every command on the logs of a small, unlucky cluster; leaves them and a report
+	$(BIN)/ottla warm
 	$(BIN)/ottla demo
 
 test: $(READY) java ## All that needs only Python and Java

@@ -19,7 +19,27 @@ _.__getattr__  # of the package: names that need Spark are imported when asked f
 _._value_  # of an enum
 _.atexit  # of a finalizer: nothing runs when the process ends
 _.writeable  # a flag of NumPy
-_.CACHE_DIR  # of Numba's configuration
+
+# Numba calls or reads these, of its own classes that ours are made from.
+_.get_source_stamp
+_.get_disambiguator
+_.get_call_template
+_.define_pipelines
+_.get_pointer_to_function
+_.set_env
+_.codegen
+_.library
+_.on_start
+_.on_end
+_.get_cache_path
+_._cache
+_._impl_class
+_._locator
+_._filename_base
+_._finalized
+_._optimize_final_module
+_._finalize_final_module
+environment
 _.colour  # a cell is taken apart as a tuple
 
 # Members of enums that are looked up by their value.

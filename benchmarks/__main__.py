@@ -13,6 +13,7 @@ from benchmarks import (
     bench_rules,
     bench_scan,
     bench_spark,
+    bench_startup,
 )
 from benchmarks.corpus import FULL, QUICK
 from benchmarks.table import markdown, publish
@@ -26,6 +27,7 @@ WHOLE = {
     "jobs": bench_jobs,
     "compact": bench_compact,
     "kafka": bench_kafka,
+    "startup": bench_startup,
 }
 BENCHMARKS = PER_FILE | WHOLE
 

@@ -2,7 +2,7 @@
 
 The folders, from the bytes up; each imports only from those above it in this list:
 
-- `errors`, `strangers`   rules, violations; whom a file can be from
+- `errors`, `strangers`, `notices`   rules, violations; whom a file can be from; what is said
 - `format`, `region`   what the bytes are: layouts, attributes, names; bytes that know their file
 - `kernels`            pure functions on arrays (Numba)
 - `codec`              compressed bytes to bytes, and back

@@ -7,7 +7,7 @@ import numpy as np
 from ottla.errors import Rule, Violation
 from ottla.format.arrays import PADDING, Bytes
 
-__all__ = ["PADDING", "Bytes", "Region", "padded"]
+__all__ = ["PADDING", "Bytes", "Region", "padded", "read_only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,13 @@ class Region:
     ) -> Violation:
         """Name a broken rule at byte `at` of this region."""
         return Violation(rule, detail, self.path, self.position + at, **known)  # type: ignore[arg-type]
+
+
+def read_only(data: Bytes) -> Bytes:
+    """The same bytes as a mapped file has them, so that a kernel compiles once for both."""
+    view = data.view()
+    view.flags.writeable = False
+    return view
 
 
 def padded(data: bytes | bytearray | memoryview) -> Bytes:

@@ -15,6 +15,7 @@ from jobs.compacting import compact_plainly
 from jobs.plain import run_plainly
 from jobs.test_extent import ALL, CLEANING, NOW, SAME, rows, write_log
 from ottla.batch.convert import Conversion
+from ottla.catalog.chosen import ChosenLogs
 from ottla.cli.job import print_account
 from ottla.cli.output import Format
 from ottla.jobs import evidence
@@ -26,10 +27,10 @@ from ottla.jobs.rewrite.restore import plan_restore
 from ottla.jobs.rewrite.salvage import plan_salvage_job
 
 Account = list[dict[str, Any]]
-Run = Callable[[Selection, str], Account]
+Run = Callable[[ChosenLogs, str], Account]
 
 
-def compact(chosen: Selection, out: str) -> Account:
+def compact(chosen: ChosenLogs, out: str) -> Account:
     plan = plan_compaction(chosen, out, CLEANING, now=NOW)
     return compact_plainly(replace(plan, gives_evidence=True))
 

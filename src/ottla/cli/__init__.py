@@ -20,6 +20,7 @@ from ottla.errors import (
     UnsupportedError,
     WordedError,
 )
+from ottla.notices import COMPILING
 from ottla.version import VERSION
 
 # Modules are imported when their command runs: `ottla --help` must not wait for Numba or Spark.
@@ -39,6 +40,7 @@ COMMANDS = {
     "topics": "show topic ids, partitions, replicas and configs from the cluster's metadata",
     "finish": "publish what a killed job had decided to write, or give it up",
     "append": "tell whether a broker would take batches, and what it would store",
+    "warm": "compile what commands need on this machine, for images and clusters",
     "demo": "make the logs of a small cluster and show everything on them",
 }
 
@@ -46,7 +48,7 @@ GROUPS = {
     "Look": ("ls", "dump", "inspect", "transactions", "groups", "topics", "append"),
     "Check and repair": ("verify", "salvage", "report"),
     "Write": ("export", "convert", "compact", "restore", "finish"),
-    "Begin": ("demo",),
+    "Begin": ("demo", "warm"),
 }
 
 OK = 0
@@ -108,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser(chosen).parse_args(words)
     if logging.lastResort is not None:  # it prints the warnings of those who set up no logging
         logging.lastResort.setFormatter(_LogLine())
+    COMPILING.quiet = getattr(arguments, "quiet", False)
     try:
         tell_waiting(arguments)
         with claim(arguments):

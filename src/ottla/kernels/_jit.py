@@ -9,12 +9,13 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 from numba import types
-from numba.core import config
+from numba.core import config, event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.registry import CPUDispatcher
 
 from ottla.kernels.cache import KernelCache, choose_cache
+from ottla.notices import COMPILING
 
 i64 = cast(Callable[[object], int], np.int64)  # compiled, an int is 64 bits wide
 
@@ -72,6 +73,20 @@ class _Inlined(_Kernel):
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(f"{self.py_func.__name__} is for kernels: it is compiled into them only")
+
+
+class _Listener(event.Listener):
+    """Lets people know that our functions compile; those of others are none of our business."""
+
+    def on_start(self, event: Any) -> None:
+        if isinstance(event.data["dispatcher"], _Kernel):
+            COMPILING.go_on()
+
+    def on_end(self, event: Any) -> None:
+        self.on_start(event)
+
+
+event.register("numba:compile", _Listener())  # type: ignore[no-untyped-call]
 
 
 class _InlinedCompiler(CompilerBase):

@@ -14,7 +14,7 @@ from ottla.format.names import Kind, parse_file_name
 from ottla.kernels.search.walk import walk
 from ottla.kernels.tables import allocate_batches
 from ottla.log.files.offset_index import OffsetIndex, check_offset_index, read_offset_index
-from ottla.region import PADDING
+from ottla.region import PADDING, read_only
 from ottla.storage.files import Entry, File, Path, read_bytes
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
@@ -77,7 +77,7 @@ def points_at_batch(file: File, index: OffsetIndex, row: int) -> bool:
     head = np.zeros(BATCH_OVERHEAD + PADDING, dtype=np.uint8)
     held = file.read_into(head, position, BATCH_OVERHEAD)
     batch = allocate_batches(1)
-    if walk(head, held, position, file.size, batch, 0)[0] == 0:
+    if walk(read_only(head), held, position, file.size, batch, 0)[0] == 0:
         return False
     before = int(index.offset[row - 1]) if row else index.base_offset - 1
     return before < int(batch.last_offset[0]) <= int(index.offset[row])

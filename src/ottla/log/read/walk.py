@@ -8,7 +8,7 @@ import numpy as np
 from ottla.kernels import status
 from ottla.kernels.search.walk import walk
 from ottla.kernels.tables import Batches, allocate_batches, concat_batches, take_batches
-from ottla.region import PADDING, Bytes
+from ottla.region import PADDING, Bytes, read_only
 from ottla.storage.files import File, is_remote
 
 TABLE_ROWS: Final = 1 << 14
@@ -58,7 +58,9 @@ def walk_file(
         before = rows
         if outcome == status.MORE:
             seen, held = 0, file.read_into(buffer, origin, min(wanted, max(0, stop - origin)))
-        rows, at, outcome, _ = step(buffer[seen:], held - seen, origin + seen, stop, table, rows)
+        rows, at, outcome, _ = step(
+            read_only(buffer[seen:]), held - seen, origin + seen, stop, table, rows
+        )
         seen += at
         if outcome == status.MORE and seen > 0:
             passed = rows - before

@@ -1,0 +1,80 @@
+"""A process compiles what it needs, for one signature each, and lets other people's kernels be."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.jobs.demo import make_logs
+from ottla.notices import Compiling
+
+COUNT = """
+import gc, io, sys
+from ottla.cli import main
+from ottla.kernels._jit import _Kernel
+sys.stdout = open("/dev/null", "w")
+main(["dump", "--format", "text", sys.argv[1]])
+main(["ls", sys.argv[1]])
+main(["transactions", sys.argv[1]])
+for one in gc.get_objects():
+    if isinstance(one, _Kernel) and len(one.overloads) > 1:
+        print("TWIN", one.py_func.__module__, one.py_func.__name__, file=sys.stderr)
+    if isinstance(one, _Kernel) and one.overloads:
+        print("COMPILED", one.py_func.__name__, file=sys.stderr)
+"""
+OTHERS = """
+from numba import config, njit
+from ottla.kernels.bytes.crc import crc32
+
+@njit(cache=True)
+def theirs(number):
+    return number + 1
+
+assert theirs(1) == 2 and not config.CACHE_DIR
+"""
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    settings = kept | {"NUMBA_DISABLE_JIT": "0"} | environment
+    return subprocess.run(
+        [sys.executable, *words], env=settings, capture_output=True, text=True, check=True
+    )
+
+
+def test_every_function_compiles_for_one_signature_and_not_in_silence(tmp_path: Path) -> None:
+    make_logs(str(tmp_path / "logs"))
+    script = tmp_path / "count.py"
+    script.write_text(COUNT)
+    done = run(str(script), str(tmp_path / "logs"), NUMBA_CACHE_DIR=str(tmp_path / "kernels"))
+    lines = done.stderr.splitlines()
+    assert [line for line in lines if line.startswith("TWIN")] == []
+    assert lines.count("ottla: compiling kernels for this machine, once") == 1
+    compiled = {line.split()[1] for line in lines if line.startswith("COMPILED")}
+    assert {"render_text", "gather", "walk", "walk_markers"} <= compiled
+    assert "render_json" not in compiled
+
+
+def test_kernels_of_others_are_kept_where_they_were(tmp_path: Path) -> None:
+    script = tmp_path / "others.py"
+    script.write_text(OTHERS)
+    run(str(script))
+    assert list((tmp_path / "__pycache__").glob("others.theirs-*.nbi"))
+
+
+@pytest.mark.parametrize(("quiet", "lines"), [(False, 1), (True, 0)])
+def test_what_takes_longer_than_a_moment_is_told_once_unless_asked_for_quiet(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quiet: bool, lines: int
+) -> None:
+    compiling = Compiling()
+    compiling.quiet = quiet
+    for second in (0.0, 0.5):
+        monkeypatch.setattr("time.monotonic", lambda second=second: second)
+        compiling.go_on()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("time.monotonic", lambda: 2.0)
+    compiling.go_on()
+    compiling.go_on()
+    assert capsys.readouterr().err.count("\n") == lines
