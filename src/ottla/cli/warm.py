@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 _EXAMPLE: Final = """example:
-  NUMBA_CACHE_DIR=/opt/ottla-kernels ottla warm
+  NUMBA_CACHE_DIR=/opt/ottla-kernels ottla warm --quiet
 
 Kernels are kept in the folder that NUMBA_CACHE_DIR names, else in ~/.cache/ottla; a folder that
 others can write to is not used. They are for this kind of processor."""
