@@ -11,8 +11,9 @@ import builders
 import naive
 from builders import Row
 from log.generated import marker, random_log
+from log.walked import walked
 from ottla.kernels.tables import Batches, concat_batches
-from ottla.log.read.walk import walk_file, walk_segment
+from ottla.log.read.walk import walk_file
 from ottla.log.write.index_builder import SegmentConfig, build_indexes
 from ottla.log.write.segment_writer import SegmentWriter
 from ottla.publish.journal import commit, publish, run_job
@@ -22,7 +23,7 @@ from ottla.storage.files import open_file
 
 def walk(path: Path) -> Batches:
     with open_file(path) as file:
-        return walk_segment(file).batches
+        return walked(file)
 
 
 def whole(data: bytes) -> Region:

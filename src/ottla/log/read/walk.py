@@ -7,7 +7,7 @@ import numpy as np
 
 from ottla.kernels import status
 from ottla.kernels.search.walk import walk
-from ottla.kernels.tables import Batches, allocate_batches, concat_batches, take_batches
+from ottla.kernels.tables import Batches, allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, read_only
 from ottla.storage.files import File, is_remote
 
@@ -73,9 +73,3 @@ def walk_file(
         if outcome != status.TABLE_FULL:
             return
         table, rows = allocate_batches(TABLE_ROWS), 0
-
-
-def walk_segment(file: File) -> Walk:
-    """All headers of a segment."""
-    parts = list(walk_file(file))
-    return Walk(concat_batches([part.batches for part in parts]), parts[-1].stop, parts[-1].status)
