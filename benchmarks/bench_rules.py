@@ -281,12 +281,12 @@ def _kept(
     """What a round writes anew of a window, and where its batches begin."""
     _, batches = window
     records, counts = decoded
-    judged = _cleaner(survivors).judge(
+    retention = _cleaner(survivors).judge(
         batches, no_markers(counts.size), counts, records, keeps_legacy_tombstones=True
     )
-    rebuilt = judged.outcome == Outcome.REBUILT
-    chosen = np.flatnonzero(judged.keep & np.repeat(rebuilt, counts))
-    return take_records(records, chosen), np.append(0, np.cumsum(judged.kept[rebuilt]))
+    rebuilt = retention.outcome == Outcome.REBUILT
+    chosen = np.flatnonzero(retention.keep & np.repeat(rebuilt, counts))
+    return take_records(records, chosen), np.append(0, np.cumsum(retention.kept[rebuilt]))
 
 
 def _transactions(every: int, plan: Plan) -> tuple[str, ...]:

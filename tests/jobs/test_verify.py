@@ -8,7 +8,7 @@ import pytest
 from builders import Row, batch
 from jobs.topics import write_topic
 from ottla.errors import Rule, Violation
-from ottla.jobs.verify.plan import VerifyOptions, judge_partitions, plan_verify, see_part
+from ottla.jobs.verify.plan import VerifyOptions, plan_verify, see_part, validate_partitions
 from ottla.log.files.partition import Partition, find_partitions
 from whole_log import check_partition
 
@@ -21,7 +21,7 @@ def verify(partitions: list[Partition], options: VerifyOptions) -> list[dict[str
     rows = [row for part in parts for batch in see_part(part, options) for row in batch.to_pylist()]
     rows.sort(key=lambda row: (row["log"], row["segment"], row["start"], row["window"]))
     return [
-        row for batch in judge_partitions(rows, partitions, options) for row in batch.to_pylist()
+        row for batch in validate_partitions(rows, partitions, options) for row in batch.to_pylist()
     ]
 
 

@@ -86,7 +86,7 @@ def test_records_before_the_dirty_part_lose_against_it_but_not_among_themselves(
 def test_a_record_without_key_is_dropped_and_counted() -> None:
     cleaned, _ = clean(keyed(0, None), keyed(1, b"a"))
     assert offsets_of(cleaned.written.tobytes()) == [1]
-    assert cleaned.judged.without_key == 1
+    assert cleaned.retention.without_key == 1
 
 
 def test_an_unchanged_batch_is_copied_byte_for_byte() -> None:
@@ -264,7 +264,7 @@ def test_other_control_records_stay() -> None:
 def test_a_batch_larger_than_a_chunk_is_cleaned_whole() -> None:
     rows = [Row(at, 0, b"%d" % (at % 34_000), b"v" * 50) for at in range(40_000)]
     cleaned, _ = clean(builders.batch(rows, codec=1))
-    assert cleaned.judged.outcome.tolist() == [Outcome.REBUILT]
+    assert cleaned.retention.outcome.tolist() == [Outcome.REBUILT]
     (line,) = lines(cleaned.written.tobytes(), "batch")
     assert (line["count"], line["lastOffset"]) == (34_000, 39_999)
 
@@ -285,7 +285,7 @@ def test_a_wrapper_around_messages_of_two_magics_is_written_in_its_own(codec: in
     mixed = builders.message(Row(11, 50, None, value), magic=1, attributes=codec)
     plain = builders.wrapper([Row(20, 60, b"c"), Row(21, 61, b"d")], magic=1, codec=codec)
     cleaned, _ = clean(mixed, plain)
-    assert cleaned.judged.outcome.tolist() == [Outcome.REBUILT, Outcome.COPIED]
+    assert cleaned.retention.outcome.tolist() == [Outcome.REBUILT, Outcome.COPIED]
     assert cleaned.written.tobytes().endswith(plain)
     (line,) = lines(cleaned.written.tobytes()[: -len(plain)], "batch")
     assert (line["magic"], line["codecId"], line["lastOffset"]) == (1, codec, 11)

@@ -141,7 +141,7 @@ def _read_facts(job: Job, name: str) -> Facts:
 def _cleaned(
     cleaner: Cleaner, decoder: Decoder, window: Window, told: Cleaning, segment: Segment
 ) -> CleanedWindow:
-    written, judged = clean_window(
+    written, retention = clean_window(
         cleaner,
         decoder,
         window.region,
@@ -153,13 +153,13 @@ def _cleaned(
     return CleanedWindow(
         region,
         batches,
-        judged.outcome.size,
-        int(np.count_nonzero(judged.outcome == Outcome.COPIED)),
-        int(np.count_nonzero(judged.outcome == Outcome.DROPPED)),
-        judged.keep.size,
-        int(judged.kept.sum()),
-        judged.without_key,
-        judged.tombstones,
+        retention.outcome.size,
+        int(np.count_nonzero(retention.outcome == Outcome.COPIED)),
+        int(np.count_nonzero(retention.outcome == Outcome.DROPPED)),
+        retention.keep.size,
+        int(retention.kept.sum()),
+        retention.without_key,
+        retention.tombstones,
     )
 
 

@@ -277,7 +277,7 @@ def _groups(
         groups.append(Group(its_segments, known.now() if has_markers else NO_TRANSACTIONS))
         for segment in its_segments if has_markers else ():
             for batches, markers in _headers(segment, storage):
-                known.judge(batches, markers)
+                known.find_discardable(batches, markers)
     return tuple(groups), known.retained_aborted()
 
 

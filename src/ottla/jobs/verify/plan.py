@@ -1,4 +1,4 @@
-"""Verify partitions in parts: slices say what they hold, then each partition is judged in order.
+"""Verify partitions in parts: slices say what they hold, then each partition is validated in order.
 
 The answer does not depend on how segments are cut.
 """
@@ -56,7 +56,7 @@ _LAST_WINDOW: Final = 2**31 - 1  # comes after all that were read of its part
 class VerifyPart:
     """Bytes of a segment to look at: which log, which of its segments, from where to where.
 
-    A partition without segments has one part without a file, so that it is judged too.
+    A partition without segments has one part without a file, so that it is validated too.
     """
 
     log: int
@@ -188,15 +188,15 @@ def _unpack(row: dict[str, Any]) -> Seen:
     return Seen(violations, batches, markers, row["records"])
 
 
-def judge_partitions(
+def validate_partitions(
     rows: Iterable[dict[str, Any]], partitions: Sequence[Partition], options: VerifyOptions
 ) -> Iterator[pa.RecordBatch]:
     """Violations and accounts of the partitions whose rows these are, sorted as in SEEN_SCHEMA."""
     for log, its_rows in groupby(rows, key=lambda row: row["log"]):
-        yield from _judge(partitions[log], its_rows, options)
+        yield from _validate(partitions[log], its_rows, options)
 
 
-def _judge(
+def _validate(
     partition: Partition, rows: Iterable[dict[str, Any]], options: VerifyOptions
 ) -> Iterator[pa.RecordBatch]:
     accounts = [_empty_account(partition)]

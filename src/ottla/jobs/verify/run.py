@@ -12,9 +12,9 @@ from ottla.jobs.verify.plan import (
     VERDICT_SCHEMA,
     VerifyOptions,
     VerifyPart,
-    judge_partitions,
     plan_verify,
     see_part,
+    validate_partitions,
 )
 from ottla.log.files.partition import Partition
 
@@ -27,16 +27,16 @@ def verify(
     def see(part: VerifyPart) -> Iterable[pa.RecordBatch]:
         return see_part(part, options)
 
-    def judge(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    def validate(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         rows = (row for batch in batches for row in batch.to_pylist())
-        return judge_partitions(rows, partitions, options)
+        return validate_partitions(rows, partitions, options)
 
     parts = plan_verify(partitions, options)
     step = JobStep("verify", parts, [part.size for part in parts], see, SEEN_SCHEMA)
     # The windows of a partition meet; in order, they pass one at a time.
     count = max(1, min(len(partitions), engine.cores))
     order = ("log", "segment", "start", "window")
-    for row in engine.run(step, Grouping("log", count, order, judge, VERDICT_SCHEMA)):
+    for row in engine.run(step, Grouping("log", count, order, validate, VERDICT_SCHEMA)):
         told = row.pop("account")
         if told is None:
             yield row

@@ -129,7 +129,7 @@ def cleaned_row(producer_id: int, state: CleanedTransactions, cursor: Int64s) ->
 
 
 @kernel
-def judge_batches(
+def find_discardable(
     batches: Batches,
     markers: Markers,
     aborted: Aborted,

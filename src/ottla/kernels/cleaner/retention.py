@@ -18,7 +18,7 @@ EMPTIED = 3  # its header alone
 
 
 class RoundNumbers(NamedTuple):
-    """What a window is judged by; `latest` is the offset up to which newest records are known."""
+    """What decides of a window; `latest` is the offset up to which newest records are known."""
 
     now: int
     new_horizon: int
@@ -77,7 +77,7 @@ def keep_records(
 
 
 @kernel
-def judge_window(
+def check_retention(
     batches: Batches,
     discardable: Bools,
     stays_empty: Bools,

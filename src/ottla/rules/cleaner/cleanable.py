@@ -168,7 +168,7 @@ def _base_of(segments: Sequence[SegmentSize], offset: int) -> int:
 
 
 class CleaningCounts(NamedTuple):
-    """What a round found in the records it judged; sizes are bytes of whole batches."""
+    """What a round found in the records it checked; sizes are bytes of whole batches."""
 
     read_records: int
     kept_records: int

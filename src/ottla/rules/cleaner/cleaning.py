@@ -27,7 +27,7 @@ from ottla.kernels.producers.state import Markers
 from ottla.kernels.records.append import mark_other_magic
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, Wanted, take_batches
 from ottla.region import PADDING, Bytes, Region, padded
-from ottla.rules.cleaner.compaction import Cleaner, Judged, Outcome
+from ottla.rules.cleaner.compaction import Cleaner, Outcome, Retention
 
 # What stops the cleaning of one log and of no other: a broker marks its partition as uncleanable
 # (LogCleaner.tryCleanFilthiestLog).
@@ -37,10 +37,10 @@ _ALL: Final = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.CONTROL
 
 
 class Cleaned(NamedTuple):
-    """What stays of a window, and how it was judged."""
+    """What stays of a window, and what was decided of its batches."""
 
     written: Bytes
-    judged: Judged
+    retention: Retention
 
 
 def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
@@ -57,24 +57,24 @@ def clean_window(
     *,
     keeps_legacy_tombstones: bool,
 ) -> Cleaned:
-    """The second pass: judge a window and write what stays of it."""
+    """The second pass: check a window and write what stays of it."""
     cleaned: list[Cleaned] = []
     for span, (records, rows) in decode_sound_groups(decoder, region, batches):
         group, its_markers = take_batches(batches, span), Markers(*(each[span] for each in markers))
-        judged = cleaner.judge(
+        retention = cleaner.check_retention(
             group, its_markers, rows, records, keeps_legacy_tombstones=keeps_legacy_tombstones
         )
-        _rebuild_mixed(region, group, judged, decoder.max_batch_bytes)
-        cleaned.append(Cleaned(_write(region, group, records, rows, judged), judged))
+        _rebuild_mixed(region, group, retention, decoder.max_batch_bytes)
+        cleaned.append(Cleaned(_write(region, group, records, rows, retention), retention))
     return cleaned[0] if len(cleaned) == 1 else _join(cleaned)
 
 
 def _join(cleaned: Sequence[Cleaned]) -> Cleaned:
     """Groups as one window."""
     outcome, horizon, keep, kept, without_key, tombstones = zip(
-        *(each.judged for each in cleaned), strict=True
+        *(each.retention for each in cleaned), strict=True
     )
-    judged = Judged(
+    retention = Retention(
         np.concatenate(outcome),
         np.concatenate(horizon),
         np.concatenate(keep),
@@ -82,31 +82,33 @@ def _join(cleaned: Sequence[Cleaned]) -> Cleaned:
         sum(without_key),
         sum(tombstones),
     )
-    return Cleaned(np.concatenate([each.written for each in cleaned]), judged)
+    return Cleaned(np.concatenate([each.written for each in cleaned]), retention)
 
 
-def _rebuild_mixed(region: Region, batches: Batches, judged: Judged, max_batch_bytes: int) -> None:
+def _rebuild_mixed(
+    region: Region, batches: Batches, retention: Retention, max_batch_bytes: int
+) -> None:
     """Wrappers around messages of another magic are written anew, in their own (KAFKA-4298)."""
     is_wrapper = (batches.magic < CURRENT_MAGIC) & (codec_ids(batches) != Codec.NONE)
-    rows = np.flatnonzero(is_wrapper & (judged.outcome == Outcome.COPIED)).tolist()
+    rows = np.flatnonzero(is_wrapper & (retention.outcome == Outcome.COPIED)).tolist()
     if not rows:
         return
     decoder = Decoder(Wanted.CONTROL, check_crcs=False, max_batch_bytes=max_batch_bytes)
     for row in rows:
         alone = take_batches(batches, slice(row, row + 1))
         decode_whole(decoder, region, alone)
-        differs = np.zeros(int(judged.kept[row]), dtype=np.uint8)
+        differs = np.zeros(int(retention.kept[row]), dtype=np.uint8)
         mark_other_magic(decoder.arena.data, alone, decoder.payloads, differs)
         if differs.any():
-            judged.outcome[row] = Outcome.REBUILT
+            retention.outcome[row] = Outcome.REBUILT
 
 
 def _write(
-    region: Region, batches: Batches, records: RecordBuffers, rows: Int64s, judged: Judged
+    region: Region, batches: Batches, records: RecordBuffers, rows: Int64s, retention: Retention
 ) -> Bytes:
     """The batches that stay, in order; all that are rebuilt are rebuilt at once."""
-    outcome = judged.outcome
-    rebuilt = _rebuild(batches, records, rows, judged)
+    outcome = retention.outcome
+    rebuilt = _rebuild(batches, records, rows, retention)
     emptied = [
         rebuild_empty(batches, row) for row in np.flatnonzero(outcome == Outcome.EMPTIED).tolist()
     ]
@@ -127,14 +129,16 @@ def _write(
     return out[:total]
 
 
-def _rebuild(batches: Batches, records: RecordBuffers, rows: Int64s, judged: Judged) -> Encoded:
-    rebuilt = judged.outcome == Outcome.REBUILT
-    keep = judged.keep if rebuilt.all() else judged.keep & np.repeat(rebuilt, rows)
+def _rebuild(
+    batches: Batches, records: RecordBuffers, rows: Int64s, retention: Retention
+) -> Encoded:
+    rebuilt = retention.outcome == Outcome.REBUILT
+    keep = retention.keep if rebuilt.all() else retention.keep & np.repeat(rebuilt, rows)
     remains = RemainingRecords(
         take_batches(batches, rebuilt),
         records,
         np.flatnonzero(keep),
-        np.concatenate([[0], np.cumsum(judged.kept[rebuilt])]),
-        judged.delete_horizon[rebuilt],
+        np.concatenate([[0], np.cumsum(retention.kept[rebuilt])]),
+        retention.delete_horizon[rebuilt],
     )
     return rebuild(remains)

@@ -21,7 +21,7 @@ from ottla.kernels.cleaner.compaction import (
     Aborted,
     CleanedTransactions,
 )
-from ottla.kernels.cleaner.retention import RoundNumbers, Verdicts, judge_window
+from ottla.kernels.cleaner.retention import RoundNumbers, Verdicts, check_retention
 from ottla.kernels.producers.state import WINDOW, Markers, fill_slots
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.rules.cleaner.survivors import is_survivor
@@ -67,7 +67,7 @@ class Round(NamedTuple):
     delete_retention_ms: int
 
 
-class Judged(NamedTuple):
+class Retention(NamedTuple):
     """What becomes of the batches of a window, and of their records.
 
     `delete_horizon` is what a rebuilt batch gets, NO_TIMESTAMP if none; `tombstones` are those that
@@ -103,7 +103,7 @@ NO_TRANSACTIONS: Final = InTransaction(_NOBODY, _NOBODY, _NOBODY, _NOBODY, 0)
 class RoundTransactions:
     """Which batches need not stay for their transaction's sake (CleanedTransactionMetadata).
 
-    `aborted` are all aborted transactions up to the bound of the round; batches are judged in the
+    `aborted` are all aborted transactions up to the bound of the round; batches come in the
     order of the log, from its start or from where `began` was taken.
     """
 
@@ -118,7 +118,7 @@ class RoundTransactions:
         self._transactions = _grown(CleanedTransactions(*began[:4], slots_for(1)), count, 1)
         self._cursor = np.array([count, began.next_aborted], dtype=np.int64)
 
-    def judge(self, batches: Batches, markers: Markers) -> Bools:
+    def find_discardable(self, batches: Batches, markers: Markers) -> Bools:
         """Which of the next batches may go."""
         needed = int(self._cursor[kernels.COUNT]) + batches.position.size + self._entries.size
         if needed > self._transactions.producer_id.size:
@@ -126,13 +126,13 @@ class RoundTransactions:
                 self._transactions, int(self._cursor[kernels.COUNT]), needed
             )
         discardable = np.zeros(batches.position.size, dtype=np.bool_)
-        kernels.judge_batches(
+        kernels.find_discardable(
             batches, markers, self._aborted, self._transactions, self._cursor, discardable
         )
         return discardable
 
     def now(self) -> InTransaction:
-        """What a judge of the batches that follow must be told."""
+        """What must be known to go on with the batches that follow."""
         count = int(self._cursor[kernels.COUNT])
         ids, aborted, seen, committed = (column[:count] for column in self._transactions[:4])
         rows = np.flatnonzero(aborted | seen | committed)
@@ -146,7 +146,7 @@ class RoundTransactions:
 
 
 class Cleaner:
-    """Judges the batches of a log in order, from its first one on or from where `began` was taken.
+    """Checks what stays of a log, batch by batch, from the first one or from where `began` was taken.
 
     `survivors` are the offsets that stay for their key's sake, rising; `aborted` are all aborted
     transactions up to the bound.
@@ -165,7 +165,7 @@ class Cleaner:
         self.producers = producers
         self.transactions = RoundTransactions(aborted, began)
 
-    def judge(
+    def check_retention(
         self,
         batches: Batches,
         markers: Markers,
@@ -173,9 +173,9 @@ class Cleaner:
         records: RecordBuffers,
         *,
         keeps_legacy_tombstones: bool,
-    ) -> Judged:
-        """Judge a window; rows[b] records of batch b are in `records`."""
-        discardable = self.transactions.judge(batches, markers)
+    ) -> Retention:
+        """What stays of a window; rows[b] records of batch b are in `records`."""
+        discardable = self.transactions.find_discardable(batches, markers)
         stays_empty = self._stays_empty(batches)
         keep = np.empty(records.offset.size, dtype=np.bool_)
         found = Verdicts(keep, *np.empty((4, rows.size), dtype=np.int64))
@@ -183,12 +183,12 @@ class Cleaner:
         horizon = now + self.round.delete_retention_ms
         numbers = RoundNumbers(now, horizon, latest, keeps_legacy_tombstones)
         is_newest = is_survivor(self.survivors, records)
-        without_key = judge_window(
+        without_key = check_retention(
             batches, discardable, stays_empty, rows, records, is_newest, numbers, found
         )
         _, outcome, delete_horizon, kept, tombstones = found
         self._refuse_legacy(batches, outcome == Outcome.EMPTIED)
-        return Judged(outcome, delete_horizon, keep, kept, without_key, int(tombstones.sum()))
+        return Retention(outcome, delete_horizon, keep, kept, without_key, int(tombstones.sum()))
 
     def _refuse_legacy(self, batches: Batches, emptied: Bools) -> None:
         """Kafka's cleaner dies here too (MemoryRecords.filterTo)."""
