@@ -27,7 +27,7 @@ from ottla.kernels.producers.state import Markers
 from ottla.kernels.records.append import mark_other_magic
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, Wanted, take_batches
 from ottla.region import PADDING, Bytes, Region, padded
-from ottla.rules.cleaner.compaction import Cleaner, Outcome, Retention
+from ottla.rules.cleaner.compaction import Cleaner, Outcome, RetainedRecords
 
 # What stops the cleaning of one log and of no other: a broker marks its partition as uncleanable
 # (LogCleaner.tryCleanFilthiestLog).
@@ -40,7 +40,7 @@ class Cleaned(NamedTuple):
     """What stays of a window, and what was decided of its batches."""
 
     written: Bytes
-    retention: Retention
+    retention: RetainedRecords
 
 
 def make_decoder(max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Decoder:
@@ -74,7 +74,7 @@ def _join(cleaned: Sequence[Cleaned]) -> Cleaned:
     outcome, horizon, keep, kept, without_key, tombstones = zip(
         *(each.retention for each in cleaned), strict=True
     )
-    retention = Retention(
+    retention = RetainedRecords(
         np.concatenate(outcome),
         np.concatenate(horizon),
         np.concatenate(keep),
@@ -86,7 +86,7 @@ def _join(cleaned: Sequence[Cleaned]) -> Cleaned:
 
 
 def _rebuild_mixed(
-    region: Region, batches: Batches, retention: Retention, max_batch_bytes: int
+    region: Region, batches: Batches, retention: RetainedRecords, max_batch_bytes: int
 ) -> None:
     """Wrappers around messages of another magic are written anew, in their own (KAFKA-4298)."""
     is_wrapper = (batches.magic < CURRENT_MAGIC) & (codec_ids(batches) != Codec.NONE)
@@ -104,7 +104,11 @@ def _rebuild_mixed(
 
 
 def _write(
-    region: Region, batches: Batches, records: RecordBuffers, rows: Int64s, retention: Retention
+    region: Region,
+    batches: Batches,
+    records: RecordBuffers,
+    rows: Int64s,
+    retention: RetainedRecords,
 ) -> Bytes:
     """The batches that stay, in order; all that are rebuilt are rebuilt at once."""
     outcome = retention.outcome
@@ -130,7 +134,7 @@ def _write(
 
 
 def _rebuild(
-    batches: Batches, records: RecordBuffers, rows: Int64s, retention: Retention
+    batches: Batches, records: RecordBuffers, rows: Int64s, retention: RetainedRecords
 ) -> Encoded:
     rebuilt = retention.outcome == Outcome.REBUILT
     keep = retention.keep if rebuilt.all() else retention.keep & np.repeat(rebuilt, rows)

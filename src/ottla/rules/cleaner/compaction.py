@@ -67,7 +67,7 @@ class Round(NamedTuple):
     delete_retention_ms: int
 
 
-class Retention(NamedTuple):
+class RetainedRecords(NamedTuple):
     """What becomes of the batches of a window, and of their records.
 
     `delete_horizon` is what a rebuilt batch gets, NO_TIMESTAMP if none; `tombstones` are those that
@@ -146,7 +146,7 @@ class RoundTransactions:
 
 
 class Cleaner:
-    """Checks what stays of a log, batch by batch, from the first one or from where `began` was taken.
+    """Checks what stays of a log, batch by batch, from its start or from where `began` was taken.
 
     `survivors` are the offsets that stay for their key's sake, rising; `aborted` are all aborted
     transactions up to the bound.
@@ -173,7 +173,7 @@ class Cleaner:
         records: RecordBuffers,
         *,
         keeps_legacy_tombstones: bool,
-    ) -> Retention:
+    ) -> RetainedRecords:
         """What stays of a window; rows[b] records of batch b are in `records`."""
         discardable = self.transactions.find_discardable(batches, markers)
         stays_empty = self._stays_empty(batches)
@@ -188,7 +188,9 @@ class Cleaner:
         )
         _, outcome, delete_horizon, kept, tombstones = found
         self._refuse_legacy(batches, outcome == Outcome.EMPTIED)
-        return Retention(outcome, delete_horizon, keep, kept, without_key, int(tombstones.sum()))
+        return RetainedRecords(
+            outcome, delete_horizon, keep, kept, without_key, int(tombstones.sum())
+        )
 
     def _refuse_legacy(self, batches: Batches, emptied: Bools) -> None:
         """Kafka's cleaner dies here too (MemoryRecords.filterTo)."""
