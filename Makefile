@@ -43,7 +43,9 @@ test-browser: $(READY) ## The HTML report in Chromium
 			'(Debian: apt-get install chromium chromium-driver).' >&2; exit 2; }
 	$(PYTEST) -m browser
 
-test-faults: $(READY) java ## Full disks and killed processes
+test-faults: $(READY) java ## Full disks, killed processes, crashes at every system call
+	@command -v strace >/dev/null || { test "$$(id -u)" = 0 && apt-get install -y -qq strace >/dev/null 2>&1; } || \
+		echo 'Without strace (Debian: apt-get install strace) the crashes at system calls are skipped.' >&2
 	$(PYTEST) -m faults
 
 test-newcomer: $(READY) java ## A fresh clone and a fresh install, from the network; another Spark

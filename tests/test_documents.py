@@ -145,3 +145,14 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 if __name__ == "__main__":
     run_examples(Path(sys.argv[1]))
+
+
+def test_every_promise_names_a_test() -> None:
+    text = (ROOT / "docs" / "reliability.md").read_text()
+    promises = text.partition("## The promises")[2].partition("\n## ")[0]
+    rows = [line for line in promises.splitlines() if line.startswith("| ")][1:]
+    named = [re.search(r"`(tests/[\w/]+\.py)::(test_\w+)` \|$", row) for row in rows]
+    assert len(named) > 20
+    for row, found in zip(rows, named, strict=True):
+        assert found is not None, row
+        assert f"def {found[2]}(" in (ROOT / found[1]).read_text(), row
