@@ -14,7 +14,7 @@ def tell_waiting(arguments: argparse.Namespace) -> None:
     # Imported here: `ottla --help` must not wait for Arrow.
     from ottla.publish.waiting import tell_of_waiting
 
-    for sentence in tell_of_waiting(_paths(arguments)):
+    for sentence in tell_of_waiting(_paths(arguments), "ottla finish"):
         tell(f"ottla: {sentence}")
 
 

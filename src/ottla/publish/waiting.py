@@ -15,9 +15,9 @@ _LEVELS: Final = 3  # OUT, a partition in it, a segment in that
 
 
 def tell_of_waiting(
-    paths: Iterable[str], storage: StorageOptions = DEFAULT_OPTIONS
+    paths: Iterable[str], command: str, storage: StorageOptions = DEFAULT_OPTIONS
 ) -> Iterator[str]:
-    """A sentence for each commit that waits, with the command that finishes it."""
+    """A sentence for each commit that waits; `command` finishes it, given OUT."""
     for out in _outputs(paths):
         try:
             waiting = waiting_journals(out, storage)
@@ -29,7 +29,7 @@ def tell_of_waiting(
         for name in waiting:
             yield (
                 f"a commit is waiting in {_shown(journal_folder(out))}/{_shown(name)}:"
-                f" {_shown(out)} may be incomplete until `ottla finish {_shown(shlex.quote(out))}`"
+                f" {_shown(out)} may be incomplete until `{command} {_shown(shlex.quote(out))}`"
             )
 
 

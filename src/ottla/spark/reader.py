@@ -40,7 +40,7 @@ class KafkaLogReader(DataSourceReader):
     @naming_options()
     def partitions(self) -> Sequence[InputPartition]:
         # No error: a sink may be publishing just now what a later read finds whole.
-        for sentence in tell_of_waiting(self.options.paths, self.options.storage):
+        for sentence in tell_of_waiting(self.options.paths, "ottla finish", self.options.storage):
             _LOGGER.warning("%s", sentence)
         return [InputPartition(task) for task in plan_tasks(self.options)]
 
