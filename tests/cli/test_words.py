@@ -86,11 +86,12 @@ def test_an_error_says_the_same_in_other_words(kind: type[WordedError]) -> None:
 def test_what_can_not_be_renamed_is_named_by_its_flag(
     tmp_path: Path, renaming: Renaming, message: str
 ) -> None:
-    (tmp_path / "t-0").mkdir()
-    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(batch([Row(0)]))
+    logs = tmp_path / "logs"
+    (logs / "t-0").mkdir(parents=True)
+    (logs / "t-0" / f"{0:020d}.log").write_bytes(batch([Row(0)]))
     everything = compile_filter((), None, ())
     with pytest.raises(OptionError) as caught:
-        plan_restore(choose(tmp_path), str(tmp_path / "out"), everything, renaming)
+        plan_restore(choose(logs), str(tmp_path / "out"), everything, renaming)
     assert str(caught.value.worded(FLAGS)) == message
 
 
