@@ -432,3 +432,17 @@ def test_rows_get_the_epoch_of_the_last_batch(tmp_path: Path) -> None:
     row = {"key": b"k", "value": b"v", "topic": "orders", "partition": 0, "timestamp": 0}
     save(out, [[row]])
     assert see(out).epochs[-1] == "4 0"
+
+
+@each_job
+@pytest.mark.parametrize("log_start", [None, 40], ids=["empty", "all-deleted"])
+def test_an_empty_partition_has_its_indexes(
+    tmp_path: Path, job: Job, log_start: int | None
+) -> None:
+    """A broker logs an error for each log without, and recovers it."""
+    logs = write_log(tmp_path / "logs", {log_start or 0: b""}, epochs=(), log_start=log_start)
+    job(Selection((str(logs),)), str(tmp_path / "out"))
+    folder = tmp_path / "out" / "orders-0"
+    names = {path.name for path in folder.iterdir()} - {"partition.metadata"}
+    base = f"{log_start or 0:020d}"
+    assert {f"{base}.log", f"{base}.index", f"{base}.timeindex"} <= names

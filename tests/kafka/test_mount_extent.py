@@ -22,6 +22,8 @@ from test_mount_jobs import mount
 
 from choosing import choose
 from jobs.test_extent import BOUNDED, ENDS, JOBS, STRADDLED, write_log
+from ottla.log.check.recovery import Recovery, plan_recovery
+from ottla.log.files.partition import read_log_directories
 from ottla.options.offsets import Offset
 
 PATIENCE = 240
@@ -132,6 +134,8 @@ class Mounted(NamedTuple):
     broker: Broker
     before: dict[str, set[str]]
     cut: str
+    plans: dict[str, Recovery]
+    epochs: dict[str, list[str]]
 
 
 @pytest.fixture(scope="module", params=STOPS)
@@ -146,9 +150,23 @@ def mounted(made: tuple[Broker, Path], request: pytest.FixtureRequest) -> Iterat
     if request.param == "unclean":
         (broker.log_dir / ".kafka_cleanshutdown").unlink()
         (broker.log_dir / "recovery-point-offset-checkpoint").unlink()
+    plans, epochs = predict(broker)
     broker.start()
-    yield Mounted(broker, before, cut)
+    yield Mounted(broker, before, cut, plans, epochs)
     broker.stop()
+
+
+def predict(broker: Broker) -> tuple[dict[str, Recovery], dict[str, list[str]]]:
+    """By topic, what the start of the broker will do, and the lines of leader epochs before it."""
+    (directory,) = read_log_directories([broker.log_dir])
+    ours = {each.name.topic: each for each in directory.partitions if each.name}
+    plans = {topic: plan_recovery(directory, each) for topic, each in ours.items()}
+    return plans, {topic: epochs_of(broker, topic) for topic in (*REMOTE_TOPICS, *LOCAL)}
+
+
+def epochs_of(broker: Broker, topic: str) -> list[str]:
+    path = broker.log_dir / f"{topic}-0" / "leader-epoch-checkpoint"
+    return path.read_text().splitlines()[2:]
 
 
 def told_offsets(broker: Broker, topic: str) -> tuple[int, int]:
@@ -161,7 +179,7 @@ def told_offsets(broker: Broker, topic: str) -> tuple[int, int]:
 
 
 def test_remote_segments_stay(mounted: Mounted) -> None:
-    broker, before, cut = mounted
+    broker, before, cut, *_ = mounted
     older = {name for name in before[cut] if int(name[:20]) < RESTART // 2}
     assert older
     wait_until(lambda: not older & remote_logs(broker, cut))
@@ -182,6 +200,22 @@ def test_logs_begin_and_end_where_they_did(mounted: Mounted, topic: str) -> None
     expected = BOUNDS if topic == "bounded" else LOCAL[topic][3]
     assert told_offsets(mounted.broker, topic) == expected
     compared["mounts"] += 1
+
+
+def test_the_broker_did_what_was_predicted(mounted: Mounted) -> None:
+    """A log with remote segments was said to be cut to its local part."""
+    topics = [f"tiered-{name}" for name in REMOTE_JOBS] + [*LOCAL, "bounded"]
+    for topic in topics:
+        assert mounted.plans[topic][1:] == told_offsets(mounted.broker, topic), topic
+    for topic in (*REMOTE_TOPICS[: len(REMOTE_JOBS)], *LOCAL):
+        rewritten = any(
+            action.file.endswith("leader-epoch-checkpoint")
+            for action in mounted.plans[topic].actions
+        )
+        # The leader that the broker has become is in a line more.
+        known = mounted.epochs[topic]
+        kept = epochs_of(mounted.broker, topic)[: len(known)] == known
+        assert kept != rewritten, (topic, known, mounted.plans[topic])
 
 
 @pytest.mark.parametrize("topic", ["end.rebatch", "end.no-keys", "end.compact", "bounded"])
