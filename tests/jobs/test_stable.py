@@ -135,3 +135,14 @@ def test_an_empty_last_segment_is_stable_to_its_base(tmp_path: Path, has_snapsho
         (folder / f"{2:020d}.snapshot").write_bytes(snapshot((1, -1)))
     assert answer(_read(folder)) == ([], 9)
     assert find_log_end(_read(folder), DEFAULT_OPTIONS) == 9
+
+
+def test_a_transaction_index_that_is_gone_before_a_snapshot_is_missed_by_nobody(
+    tmp_path: Path,
+) -> None:
+    """As by a broker, which makes the file with the first abort: only `verify` reads all to see."""
+    partition(tmp_path / "t-0")
+    (tmp_path / "t-0" / f"{3:020d}.snapshot").write_bytes(snapshot((2, 1)))
+    assert answer(_read(tmp_path / "t-0")) == ([(1, 2)], 3)
+    (tmp_path / "t-0" / f"{0:020d}.txnindex").unlink()
+    assert answer(_read(tmp_path / "t-0")) == ([], 3)

@@ -224,6 +224,16 @@ def test_a_transaction_index_is_judged_by_the_log(
     assert rules_of(tmp_path) == [Rule.TRANSACTION_INDEX_LOG] * count
 
 
+def test_a_transaction_index_that_is_gone_is_named_though_a_broker_misses_nothing(
+    tmp_path: Path,
+) -> None:
+    """TransactionIndex makes its file with the first abort, so that a lost one looks like none."""
+    put(tmp_path, log("0.log", *ABORTED) | {named("0.index"): b"", named("0.timeindex"): b""})
+    (told,) = [each for each in check(tmp_path) if each.rule is Rule.TRANSACTION_INDEX_LOG]
+    assert told.file.endswith(named("0.txnindex"))
+    assert told.detail.endswith("consumers that read committed records get its records")
+
+
 def snapshot(last_sequence: int, last_offset: int) -> bytes:
     row = (7, 0, last_sequence, last_offset, 1, 5, -1, -1)
     return write_producer_snapshot(np.array([row], dtype=PRODUCER_SNAPSHOT_ENTRY))

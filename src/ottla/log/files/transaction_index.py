@@ -77,7 +77,8 @@ def check_transaction_index_against(
             yield _differs(*key, stored, file, f"in the log it begins at {first}")
     for key, first in aborts.items():
         if first != NO_OFFSET:
-            yield _differs(*key, first, file, "missing from the index")
+            why = "not in the index, and consumers that read committed records get its records"
+            yield _differs(*key, first, file, why)
 
 
 def _differs(producer_id: int, last: int, first: int, file: str, detail: str) -> Violation:
