@@ -1,11 +1,13 @@
 """A lookup by index gives what a scan of every record gives."""
 
 import random
+import struct
 from pathlib import Path
 
 import pytest
 
 import naive
+from builders import Row, batch
 from log.generated import random_log
 from log.test_segment_writer import write
 from ottla.catalog.positions import find_start, find_timestamp
@@ -75,3 +77,13 @@ def test_a_broken_index_is_not_believed(log: Log) -> None:
             assert found == scanned(segment, lines, offset + 500)
     finally:
         index.write_bytes(good)
+
+
+def test_a_time_behind_damage_is_found_by_the_index(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    first = batch([Row(0, 1000)])
+    (folder / f"{0:020d}.log").write_bytes(first + bytes(40) + batch([Row(2, 3000)]))
+    (folder / f"{0:020d}.index").write_bytes(struct.pack(">ii", 2, len(first) + 40))
+    (found,) = find_partitions([folder])
+    assert find_timestamp(found, 2000, DEFAULT_OPTIONS) == 2

@@ -146,3 +146,13 @@ def test_a_transaction_index_that_is_gone_before_a_snapshot_is_missed_by_nobody(
     assert answer(_read(tmp_path / "t-0")) == ([(1, 2)], 3)
     (tmp_path / "t-0" / f"{0:020d}.txnindex").unlink()
     assert answer(_read(tmp_path / "t-0")) == ([], 3)
+
+
+def test_what_lies_behind_damage_is_found_by_the_index(tmp_path: Path) -> None:
+    """A reader goes on there too, and would give aborted records."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    parts = [data(0, 9), bytes(40), data(2, 1), marker(3, 1, ABORT, 1000)]
+    (folder / f"{0:020d}.log").write_bytes(b"".join(parts))
+    (folder / f"{0:020d}.index").write_bytes(struct.pack(">ii", 2, len(parts[0]) + 40))
+    assert answer(_read(folder))[0] == [(1, 3)]

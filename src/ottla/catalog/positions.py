@@ -19,7 +19,7 @@ from ottla.log.files.time_index import (
     lookup_timestamp,
     read_time_index,
 )
-from ottla.log.read.index_entries import points_at_batch, read_index_file
+from ottla.log.read.index_entries import entries_of, points_at_batch, read_index_file
 from ottla.log.read.next_offset import last_known_batch
 from ottla.log.read.walk import walk_file
 from ottla.log.read.windows import read_windows
@@ -188,7 +188,9 @@ def _find_in_segment(
         if times is not None:
             _, offset = lookup_timestamp(times, timestamp - 1)
             start = _position_before(file, read_index(segment, storage), offset)
-        for window in read_windows(file, start=start):
+        index = segment.side_files.get(Kind.OFFSET_INDEX)
+        find_next = entries_of(file, index, segment.base_offset, storage)
+        for window in read_windows(file, start=start, find_next=find_next):
             rows = np.flatnonzero(window.batches.max_timestamp >= timestamp)
             for row in rows.tolist():
                 decoder = Decoder(Wanted.OFFSETS)

@@ -21,6 +21,7 @@ from ottla.log.files.transaction_index import (
     check_transaction_index,
     read_transaction_index,
 )
+from ottla.log.read.index_entries import entries_of
 from ottla.log.read.windows import read_windows
 from ottla.rules.producers.snapshots import from_snapshot
 from ottla.rules.producers.transactions import Transactions, read_markers
@@ -59,7 +60,9 @@ def _fold(
     for segment in segments:
         transactions.begin_segment(segment.base_offset)
         with open_remaining(segment.log, storage) as file:
-            for window in read_windows(file):
+            index = segment.side_files.get(Kind.OFFSET_INDEX)
+            find_next = entries_of(file, index, segment.base_offset, storage)
+            for window in read_windows(file, find_next=find_next):
                 intact = window.batches.crc == window.batches.computed_crc
                 batches = take_batches(window.batches, intact)
                 transactions.add(batches, read_markers(window.region, batches))
