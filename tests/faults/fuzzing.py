@@ -16,7 +16,7 @@ from cli.here import run
 from log.generated import marker, random_log, write_partition
 
 CPU_SECONDS = 20
-MEMORY = 600 << 20  # above what the parent has when it forks
+MEMORY = 600 << 20  # above what a fork begins with
 _TEXT = ["", "0\n", "0\n1\n0 0\n", "0\n9\n", "9\n", "\x1b[2J", "version: 0\ntopic_id: x", "{", "[]"]
 _NAMES = [
     "0.log",
@@ -203,13 +203,17 @@ def run_seed(seed: int, sound: Path, folder: Path) -> Outcome:
     damage(chooser, root)
     words = choose_words(chooser, root)
     told = folder / f"{seed}.told"
-    before = _resident()
+    began, say_began = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(say_began, str(_resident()).encode())
         _run_in_child(words, told)
+    before = int(os.read(began, 32))
+    os.close(began)
+    os.close(say_began)
     _, status, used = os.wait4(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    # A fork counts the pages that it shares with its parent as its own.
+    # A fork counts the pages that it shares with its parent as its own: those it began with.
     memory = max(0, used.ru_maxrss * 1024 - before)
     text = told.read_text() if told.exists() else ""
     shutil.rmtree(root)
