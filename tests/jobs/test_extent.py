@@ -441,7 +441,7 @@ def test_an_empty_partition_has_its_indexes(
 ) -> None:
     """A broker logs an error for each log without, and recovers it."""
     logs = write_log(tmp_path / "logs", {log_start or 0: b""}, epochs=(), log_start=log_start)
-    job(Selection((str(logs),)), str(tmp_path / "out"))
+    job(choose(logs), str(tmp_path / "out"))
     folder = tmp_path / "out" / "orders-0"
     names = {path.name for path in folder.iterdir()} - {"partition.metadata"}
     base = f"{log_start or 0:020d}"

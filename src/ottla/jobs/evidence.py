@@ -46,7 +46,7 @@ def with_evidence(plan: OutputJob) -> OutputJob:
         plan,
         options={**plan.options, "evidence": True},
         parts={**plan.parts, **named},
-        stage=_Stage(plan.stage),
+        stage=_StageOrHash(plan.stage),
     )
 
 
@@ -64,7 +64,7 @@ def _cut(log: Log, storage: StorageOptions) -> Iterator[Inputs]:
         yield Inputs(log.name, tuple(held), storage)
 
 
-class _Stage:
+class _StageOrHash:
     """What a task does with a part: hash it, or what the job does with its own; travels to it."""
 
     def __init__(self, work: Callable[[Job, Any], FinishedPartition]) -> None:
