@@ -30,7 +30,8 @@ def test_a_topic_may_have_the_longest_name(tmp_path: Path, name: str, length: in
         write_partition(tmp_path / "logs", f"{topic}-0", 0, batch([Row(0, 1000, b"k", b"v")]))
     ran = run(name, tmp_path / "logs", tmp_path / "out", *WRITERS[name])
     assert ran.status in (0, 1), ran.err
-    assert not ran.err
+    (line,) = ran.err.splitlines()
+    assert " runs in this process: " in line
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
 
 
@@ -47,7 +48,7 @@ def test_records_before_1970_stay_in_their_batches_or_are_named(tmp_path: Path) 
     rows = [Row(at, time, b"k", b"v") for at, time in enumerate((-5000, -(2**63), 2**63 - 1))]
     data = b"".join(batch([row]) for row in rows)
     write_partition(tmp_path / "logs", "orders-0", 0, data)
-    ran = run("convert", tmp_path / "logs", tmp_path / "out", "--batch-bytes", "64k")
+    ran = run("convert", tmp_path / "logs", tmp_path / "out", "--batch-bytes", "64k", "--quiet")
     assert (ran.status, ran.err) == (0, "")
     words = ["--magic", "1", "--allow-loss", "leader-epochs"]
     ran = run("convert", tmp_path / "logs", tmp_path / "older", *words)

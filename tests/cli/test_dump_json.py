@@ -37,6 +37,10 @@ def record_object(row: Row, index: int, sequence: int, path: str) -> dict[str, A
     }
 
 
+# Not for terminals, though JSON lets them stand.
+CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
+
 @given(ROWS, st.integers(-(2**62), 2**62), PRODUCERS)
 def test_record_lines_are_json_dumps_of_the_rows(
     tmp_path: Path, rows: list[Row], base: int, producer: tuple[int, int, int]
@@ -50,7 +54,7 @@ def test_record_lines_are_json_dumps_of_the_rows(
             record_object(row, at, (first + at) % 2**31 if first >= 0 else -1, str(path)),
             ensure_ascii=False,
             separators=(",", ":"),
-        )
+        ).translate(CONTROLS)
         for at, row in enumerate(placed)
     ]
     lines = run("dump", path).out.split("\n")[1:-2]

@@ -19,11 +19,14 @@ from jobs.test_extent import JOBS, rows, write_log
 from jobs.test_write import begin, save, some_rows, stage
 from ottla import write_segment
 from ottla.batch.convert import Conversion
+from ottla.catalog.catalog import Catalog
+from ottla.catalog.chosen import ChosenLogs
 from ottla.errors import OptionError, PublishError
 from ottla.jobs.demo import make_logs
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.write.commit import commit_rows, save_job
+from ottla.log.files.partition import read_log_directories
 from ottla.options.read import parse_read_options
 from ottla.publish.checked import StagedFile
 from ottla.publish.job import Job, journal_folder
@@ -32,6 +35,7 @@ from ottla.publish.locks import claim_output, hold
 from ottla.spark.reader import KafkaLogReader
 from ottla.spark.schema import schema_of
 from ottla.storage.files import write_file
+from ottla.storage.object_store import DEFAULT_OPTIONS
 
 Writer = Callable[[Path, Path], object]
 COMMANDS = ("convert", "restore", "salvage", "compact", "export")
@@ -232,8 +236,9 @@ def test_nothing_is_written_into_or_around_what_is_read(
     assert tree(tmp_path) == before
 
 
-def test_stores_have_one_name_for_each_place() -> None:
-    chosen = choose("s3a://bucket/logs/")
+def test_stores_have_one_name_for_each_place(tmp_path: Path) -> None:
+    (directory,) = read_log_directories([write_log(tmp_path / "logs", {0: batch(rows(0, 3))})])
+    chosen = ChosenLogs(Catalog(("s3a://bucket/logs/",), (directory,), DEFAULT_OPTIONS))
     with pytest.raises(OptionError, match="one is inside of the other"):
         plan_convert(chosen, "s3://bucket//logs/out", Conversion(), {})
 

@@ -95,8 +95,7 @@ def test_an_explanation_tells_what_remains_and_what_stands_in_the_way(
         "records without a key",
         "tombstones",
     ]
-    compact_plan = replace(plan, options=CLEANING, explains=False)
-    compact(engine, compact_plan)
+    compact(engine, plan_compaction(choose(logs), str(out), CLEANING, now=NOW))
     size = (out / "t-0" / f"{0:020d}.log").stat().st_size
     assert size == row["remainingBytes"]
     assert offsets_in(out / "t-0") == [1, 2, 4, 5]

@@ -112,11 +112,12 @@ def _positive(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Dump the files one after another."""
-    from ottla.cli.job import choice_of, limits_of
+    from ottla.cli.job import choice_of, limits_of, storage_of
     from ottla.dump.files import dump_files
     from ottla.dump.sources import find_sources
 
-    sources = find_sources(arguments.paths, choice_of(arguments), limits_of(arguments))
+    chosen = choice_of(arguments), limits_of(arguments), storage_of(arguments)
+    sources = find_sources(arguments.paths, *chosen)
     found_error = dump_files(sources, _request(arguments), write)
     flush()
     return int(found_error)

@@ -35,15 +35,17 @@ class DumpSource(NamedTuple):
         return Ending.LOG if self.is_last else Ending.SEGMENT
 
 
-def find_sources(paths: Sequence[str], choice: Choice, limits: LimitPair) -> Iterator[DumpSource]:
+def find_sources(
+    paths: Sequence[str], choice: Choice, limits: LimitPair, storage: StorageOptions
+) -> Iterator[DumpSource]:
     """The files in order. One that is named by itself is not looked at before its turn."""
     if choice != EVERY_PARTITION or limits != NO_LIMITS:
         _refuse_snapshots(paths)
-        yield from _chosen(ChosenLogs(list_catalog(paths), choice, limits))
+        yield from _chosen(ChosenLogs(list_catalog(paths, storage), choice, limits))
         return
     for path in paths:
         if _is_directory(path):
-            yield from _chosen(ChosenLogs(list_catalog([path])))
+            yield from _chosen(ChosenLogs(list_catalog([path], storage)))
         else:
             yield DumpSource(path)
 
