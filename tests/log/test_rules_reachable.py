@@ -35,7 +35,7 @@ from ottla.errors import CorruptLogError, Rule
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.names import UNNAMED
 from ottla.jobs.read.records import read_violations
-from ottla.jobs.verify.plan import VerifyOptions, judge_partitions, plan_verify, see_part
+from ottla.jobs.verify.plan import VerifyOptions, plan_verify, see_part, validate_partitions
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.log.check.directory import check_directory
 from ottla.log.files.partition import find_partitions, read_log_directories
@@ -170,7 +170,7 @@ def test_verify_names_a_log_that_is_gone(tmp_path: Path) -> None:
     (part,) = plan_verify(partitions, VerifyOptions())
     (tmp_path / "t-0" / f"{0:020d}.log").unlink()
     seen = [row for each in see_part(part, VerifyOptions()) for row in each.to_pylist()]
-    (told,) = judge_partitions(seen, partitions, VerifyOptions())
+    (told,) = validate_partitions(seen, partitions, VerifyOptions())
     assert Rule.SLICE_COMPLETE.value in told.column("rule").to_pylist()
 
 
