@@ -380,3 +380,13 @@ def test_a_query_says_that_a_commit_waits_and_reads_what_is_there(
     assert f"a commit is waiting in {out}.ottla/a" in caplog.text
     assert f"`ottla finish {out}`" in caplog.text
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["convert", "restore", "salvage", "export", "compact"])
+def test_a_refused_command_leaves_nothing_in_its_input(tmp_path: Path, command: str) -> None:
+    """A broker does not start beside a folder that is no partition."""
+    logs = write_log(tmp_path / "logs", {0: batch(rows(0, 3))})
+    before = sorted(tmp_path.rglob("*"))
+    assert run(command, logs, logs / "a" / "b" / "out").status == 2
+    assert run(command, tmp_path / "nothing", tmp_path / "a" / "b" / "out").status == 2
+    assert sorted(tmp_path.rglob("*")) == before

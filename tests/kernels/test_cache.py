@@ -100,3 +100,31 @@ def test_kernels_work_without_a_cache(home: Path) -> None:
     assert done.stdout == f"{0xCBF43926}\n"
     assert "compiled anew" in done.stderr
     assert list(named.iterdir()) == []
+
+
+def test_a_link_in_the_temporary_folder_is_not_followed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary, victim = home.parent / "tmp", home.parent / "victim"
+    temporary.chmod(0o1777)
+    victim.mkdir(mode=0o755)
+    (temporary / f"ottla-{os.geteuid()}").symlink_to(victim)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
+    assert choose_cache() is None
+    assert victim.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_a_file_that_lost_its_end_is_made_again(home: Path, ending: str) -> None:
+    code = (
+        "import numpy as np; from ottla.kernels.bytes.crc import crc32;"
+        "print(crc32(np.zeros(64, dtype=np.uint8), 0, 9))"
+    )
+    first = subprocess.check_output([sys.executable, "-c", code])
+    files = [path for path in home.rglob(f"crc.crc32-*.{ending}")]
+    assert files
+    whole = {path: path.stat().st_size for path in files}
+    for path in files:
+        path.write_bytes(b"")
+    assert subprocess.check_output([sys.executable, "-c", code]) == first
+    assert {path: path.stat().st_size > 0 for path in whole} == dict.fromkeys(whole, True)

@@ -76,9 +76,13 @@ def find_place(log: Log, limit: Limit | None) -> Place | None:
         return Timestamp(limit.by_partition[log.name])
     if isinstance(limit, Offsets):
         number = limit.by_partition.get(log.name)  # none names what has no name
-        if number is None or number < 0:
-            return None if number is None else Edge(number)
-        return Offset(number)
+        if number is None or number >= 0:
+            return None if number is None else Offset(number)
+        if number not in [edge.value for edge in Edge]:
+            raise OptionError(
+                f"offset {number} of {log.name}: below 0 are only -1, the end, and -2, the start"
+            )
+        return Edge(number)
     return limit
 
 

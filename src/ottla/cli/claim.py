@@ -12,9 +12,12 @@ def claim(arguments: argparse.Namespace) -> Iterator[None]:
         yield
         return
     # Imported here: `ottla --help` must not wait for Arrow.
+    from ottla.jobs.output import require_apart
     from ottla.publish.journal import require_one_disk
     from ottla.publish.locks import claim_output
 
+    paths = getattr(arguments, "paths", None) or []
+    require_apart(arguments.out, paths)  # to claim it makes folders
     require_one_disk(arguments.out)
     with claim_output(arguments.out):
         yield

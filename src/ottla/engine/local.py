@@ -37,7 +37,9 @@ class LocalEngine(NamedTuple):
     @property
     def cores(self) -> int:
         """How many tasks run at once."""
-        return len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity"):  # a container may have less than the machine
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
 
     def run(self, step: JobStep, *groupings: Grouping) -> Iterator[Row]:
         """The rows of a step, or what became of them when they met."""

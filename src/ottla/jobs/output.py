@@ -73,13 +73,14 @@ def choose_inputs(chosen: ChosenLogs, out: str, *, with_internal: bool = True) -
 
     To write into what is read, or around it, is refused, however the two are named.
     """
-    _require_apart(out, chosen.paths)
+    require_apart(out, chosen.paths)
     logs = chosen.logs() if with_internal else chosen.user_logs()
-    _require_apart(out, [log.partition.path for log in logs])
+    require_apart(out, [log.partition.path for log in logs])
     return logs
 
 
-def _require_apart(out: str, paths: Iterable[str]) -> None:
+def require_apart(out: str, paths: Iterable[str]) -> None:
+    """Refuse an OUT that is one of the paths, in one of them or around one."""
     target = _real(out)
     for path in paths:
         source = _real(path)

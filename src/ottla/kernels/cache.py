@@ -17,6 +17,8 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 
 from ottla.strangers import distrust, weak_parent
 
+# Of a file that lost its end with the power: Numba renames without a sync.
+_TORN: Final = (EOFError, IndexError, ValueError, pickle.UnpicklingError)
 _SOURCES: Final = ("kernels", "format")  # of which compiled kernels are made
 
 
@@ -31,12 +33,15 @@ def choose_cache() -> str | None:
     temporary = os.path.join(tempfile.gettempdir(), f"ottla-{os.geteuid()}")
     reasons = []
     for folder in [named] if named else [os.path.join(home, "ottla"), temporary]:
-        why = _unfit(os.path.realpath(folder))
+        # Resolved once: who owns a link on the way could let it lead elsewhere later.
+        real = os.path.realpath(folder)
+        is_planted = folder == temporary and os.path.islink(folder)
+        why = "is a link" if is_planted else _unfit(real)
         if why is None and named:
-            return folder
+            return real
         if why is None:
-            os.chmod(folder, 0o700)
-            return os.path.join(folder, "kernels")
+            os.chmod(real, 0o700)
+            return os.path.join(real, "kernels")
         reasons.append(f"{folder} {why}")
     sys.stderr.write(
         f"ottla: kernels are compiled anew in every process ({'; '.join(reasons)}): let"
@@ -77,15 +82,22 @@ class KernelCache(FunctionCache):
         """The compiled form for a signature, if it is kept."""
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except (EOFError, OSError, pickle.UnpicklingError):  # the machine lost power
+        except (OSError, *_TORN):
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled form, if there is room."""
         try:
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+            self._save(sig, data)
         except OSError:
             self.disable()  # type: ignore[no-untyped-call]
+
+    def _save(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except _TORN:
+            self.flush()  # type: ignore[no-untyped-call]
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
 
 class _Kept(CompileResultCacheImpl):

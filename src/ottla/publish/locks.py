@@ -36,6 +36,7 @@ def claim_output(out: str) -> Iterator[None]:
     if is_remote(out) or folder in claimed:
         yield
         return
+    made = _missing(folder)
     descriptor = _lock([folder], fcntl.LOCK_EX | fcntl.LOCK_NB, _WRITER)
     if descriptor is None:
         raise busy(out)
@@ -48,8 +49,18 @@ def claim_output(out: str) -> Iterator[None]:
             # Who opened the file meanwhile finds that it has no name, and opens another.
             os.unlink(os.path.join(folder, _WRITER))
         os.close(descriptor)
-        with suppress(OSError):  # journals are in there
-            os.rmdir(folder)
+        with suppress(OSError):  # journals are in there, or OUT beside it
+            for each in made or [folder]:
+                os.rmdir(each)
+
+
+def _missing(folder: str) -> list[str]:
+    """A folder and those it is to lie in, as far as they are not there; the innermost first."""
+    missing = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder) or "."
+    return missing
 
 
 def refuse_claimed(out: str) -> None:
