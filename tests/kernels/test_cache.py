@@ -121,7 +121,7 @@ def test_a_file_that_lost_its_end_is_made_again(home: Path, ending: str) -> None
         "print(crc32(np.zeros(64, dtype=np.uint8), 0, 9))"
     )
     first = subprocess.check_output([sys.executable, "-c", code])
-    files = [path for path in home.rglob(f"crc.crc32-*.{ending}")]
+    files = list(home.rglob(f"crc.crc32-*.{ending}"))
     assert files
     whole = {path: path.stat().st_size for path in files}
     for path in files:
