@@ -280,3 +280,16 @@ def test_a_segment_that_changes_after_its_search_is_an_error_and_nothing_is_publ
         with pytest.raises(OSError, match=f"{log.name} changed while it was salvaged"):
             plan.close(job, rescue)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_log_end_that_only_a_name_says_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "in" / "t-0"
+    folder.mkdir(parents=True)
+    sound = b"".join(message(Row(at, 5), magic=1) for at in range(4))
+    (folder / f"{0:020d}.log").write_bytes(sound)
+    (folder / f"{10:020d}.log").write_bytes(message(Row(10, 5), magic=1)[:-1] + b"?")
+    run_plainly(plan_salvage_job(choose(tmp_path / "in"), str(tmp_path / "out")))
+    assert (tmp_path / "out" / "t-0" / f"{10:020d}.log").read_bytes() == b""
+    assert "t-0: offsets 4 to 9 are in no batch, and magic 0 and 1 have none" in caplog.text

@@ -135,7 +135,8 @@ def rescue_partition(job: Job, rescue: Rescue) -> FinishedPartition:
     intact = sum(one.count for one in found)
     skipped = intact - finished.account["writtenBatches"]
     account = finished.account | {"readBatches": intact, "skippedBatches": skipped}
-    return FinishedPartition(finished.files, account_row(**account))
+    notes = account.pop("notes")
+    return FinishedPartition(finished.files, account_row(**account) | {"notes": notes})
 
 
 def _read_search(job: Job, search: StagedSearch, segment: Segment) -> StagedFound:

@@ -50,7 +50,9 @@ def write_salvage(
     written = _Written(max(extent.log_start, extent.base_offset))
     for plan in plans:
         _write_segment(plan, writer, written, options)
-    return FinishedPartition(writer.close_as(extent), _account(partition, written, extent))
+    files = writer.close_as(extent)
+    account = _account(partition, written, extent)
+    return FinishedPartition(files, account | {"notes": writer.notes})
 
 
 def _write_segment(

@@ -128,6 +128,11 @@ class SegmentWriter(LogWriter):
         self._beside.files = self.files
 
     @property
+    def notes(self) -> list[str]:
+        """What a user should know of the log."""
+        return self._beside.notes
+
+    @property
     def epochs(self) -> list[EpochStart]:
         """Where leaders began."""
         return self._beside.epochs
