@@ -13,12 +13,14 @@ import pytest
 
 from builders import Row, batch
 from ottla.catalog.slices import Task, plan_tasks
-from ottla.errors import CorruptLogError, Violation
+from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.jobs.read.records import read_headers, read_slice, read_violations
+from ottla.log.files.partition import find_partitions
 from ottla.log.read.records import Mode, obey
 from ottla.options.read import ReadOptions, for_batch, parse_read_options
 from ottla.spark.reader import read_task
 from ottla.spark.schema import arrow_schema, schema_of
+from whole_log import check_partition, plan_salvage
 
 BATCHES, PER_BATCH = 400, 3
 DAMAGED = 57  # the batch that is damaged
@@ -181,6 +183,22 @@ def test_a_preallocated_end_is_no_damage(tmp_path: Path) -> None:
     for cut in CUTS:
         chosen = options(path, mode="failfast", **cut)
         assert offsets(plan_tasks(chosen), chosen) == list(range(BATCHES * PER_BATCH))
+
+
+def test_a_length_past_the_end_of_the_log_ends_it_as_for_kafka_and_verify_says_so(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "t-0", "length-past-the-file", None, more=False)
+    for cut in CUTS:
+        chosen = options(path, mode="failfast", **cut)
+        assert offsets(plan_tasks(chosen), chosen) == list(range(DAMAGED * PER_BATCH))
+    (partition,) = find_partitions([path])
+    position = sum(map(len, sound()[:DAMAGED]))
+    assert [(one.rule, one.position) for one in check_partition(partition)] == [
+        (Rule.LOG_TAIL, position)
+    ]
+    (plan,) = plan_salvage(partition)
+    assert plan.kept.position.size == BATCHES - 1
 
 
 def test_rows_of_violations_come_in_batches_of_bounded_size(tmp_path: Path) -> None:
