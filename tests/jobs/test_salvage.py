@@ -156,7 +156,7 @@ PLANTED: dict[str, Plant] = {
     "no-size": with_row(size=0),
     "size-below-zero": with_row(size=-61),
     "magic-unknown": with_row(magic=3),
-    "verdict-unknown": with_row(verdict=4),
+    "verdict-unknown": with_row(verdict=5),
     "unreadable-without-a-line": with_row(verdict=3),
     "no-lines": with_lines(lambda _: b""),
     "half-a-line": with_lines(lambda data: data[:-9]),

@@ -230,6 +230,17 @@ def slow_heaviest(items: list[tuple[int, int, int]]) -> int:
     return max(best, default=0)
 
 
+def test_a_wrapper_whose_offset_was_lost_joins_no_batches_that_fall(tmp_path: Path) -> None:
+    # No CRC covers the offset of a v0 wrapper, and the messages inside have their own.
+    lost = bytes(8) + builders.wrapper([Row(52), Row(53)], magic=0, codec=1)[8:]
+    data = b"".join([*batches(2, base=40), lost, *batches(3, base=17)])
+    (plan,) = salvage(tmp_path, data)
+    assert kept(plan) == [17, 22, 27]
+    (bad,) = [one for one in plan.quarantined if one.offset == 52]
+    assert (bad.rule, bad.last_offset) == (Rule.BATCH_IN_ORDER, 0)
+    assert "its own offset is below those of its messages" in bad.detail
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_the_chain_weighs_as_much_as_the_best_of_all(seed: int) -> None:
     chooser = random.Random(seed)

@@ -26,6 +26,7 @@ USABLE: Final = 0
 EMBEDDED: Final = 1  # it lies in the value of a record
 BELOW_BASE: Final = 2  # its offsets are below the base of its segment
 UNREADABLE: Final = 3  # its records do not decode
+BACKWARDS: Final = 4  # it is a wrapper that ends, as it says, before its messages begin
 
 _ROW: Final = np.dtype(
     [
@@ -140,7 +141,7 @@ def _fit(rows: Intact, reached: int, log_size: int) -> bool:
     size = rows.size.astype(np.int64)
     fits = (size > 0) & (size <= log_size) & (rows.position >= reached)
     fits &= rows.position <= log_size - size
-    fits &= (rows.magic <= CURRENT_MAGIC) & (rows.verdict <= UNREADABLE)
+    fits &= (rows.magic <= CURRENT_MAGIC) & (rows.verdict <= BACKWARDS)
     return bool(fits.all() and (rows.position[1:] >= rows.position[:-1] + size[:-1]).all())
 
 

@@ -20,6 +20,7 @@ from ottla.kernels.search.salvage import Intact
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.salvage.chain import choose_chain
 from ottla.log.salvage.found import (
+    BACKWARDS,
     BELOW_BASE,
     EMBEDDED,
     UNREADABLE,
@@ -34,6 +35,7 @@ _DETAILS: Final = {
     USABLE: "it does not follow the batches around it",
     EMBEDDED: "a batch inside the value of a record",
     BELOW_BASE: "an offset below the segment's base {base_offset}",
+    BACKWARDS: "a wrapper: its own offset is below those of its messages",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from ottla.batch.decode import Decoder
+from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.errors import Stage, Violation
 from ottla.format.arrays import Int64s
 from ottla.kernels import status
@@ -16,7 +17,14 @@ from ottla.kernels.search import salvage
 from ottla.kernels.search.salvage import Intact
 from ottla.kernels.tables import Batches, Wanted, allocate_batches, take_batches
 from ottla.log.read.buffer import WINDOW_BYTES, Buffer
-from ottla.log.salvage.found import BELOW_BASE, EMBEDDED, UNREADABLE, USABLE, FoundPiece
+from ottla.log.salvage.found import (
+    BACKWARDS,
+    BELOW_BASE,
+    EMBEDDED,
+    UNREADABLE,
+    USABLE,
+    FoundPiece,
+)
 from ottla.region import Region
 from ottla.storage.files import File, shrunk
 
@@ -41,6 +49,9 @@ def _piece(
     batches: Batches, kinds: Int64s, base_offset: int, broken: dict[int, Violation]
 ) -> FoundPiece:
     verdicts = np.where(batches.last_offset < base_offset, BELOW_BASE, USABLE).astype(np.uint8)
+    # No CRC covers the offset of a wrapper: with one that was lost, batches behind it may fall.
+    falls = (batches.magic < CURRENT_MAGIC) & (batches.base_offset > batches.last_offset)
+    verdicts[falls] = BACKWARDS
     verdicts[list(broken)] = UNREADABLE
     verdicts[kinds == salvage.EMBEDDED] = EMBEDDED
     rows = Intact(
