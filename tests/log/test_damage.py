@@ -212,6 +212,12 @@ def overlaps(batch: tuple[int, int, int, int], kept: dict[int, int]) -> bool:
     return any(position < stop and start < position + size for position, size in kept.items())
 
 
+def has_its_front(batch: tuple[int, int, int, int], kept: dict[int, int]) -> bool:
+    """Whether a batch is kept that has lost its end, zeros, and taken those that begin this one."""
+    ends = {position + size for position, size in kept.items()}
+    return any(batch[0] + shared in ends for shared in range(1, 8))
+
+
 def salvage_damaged(folder: Path, sound: Sound, chooser: random.Random, damages: int) -> None:
     """Damage a copy and check everything that salvage promises."""
     pieces: Pieces = [(0, len(sound.data))]
@@ -236,7 +242,8 @@ def salvage_damaged(folder: Path, sound: Sound, chooser: random.Random, damages:
 
     whole = survivors(pieces, sound)
     names = [damage.__name__ for damage in chosen]
-    assert sum(kept.values()) >= heaviest(whole), (names, plan.quarantined[:5])
+    rivals = [batch for batch in whole if not has_its_front(batch, kept)]
+    assert sum(kept.values()) >= heaviest(rivals), (names, plan.quarantined[:5])
     if "swap" not in names:
         # A byte cut out of a run of equal ones may as well be the neighbour's: then that is kept.
         lost = [batch for batch in whole if batch[0] not in kept and not overlaps(batch, kept)]

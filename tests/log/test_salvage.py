@@ -241,6 +241,13 @@ def test_a_wrapper_whose_offset_was_lost_joins_no_batches_that_fall(tmp_path: Pa
     assert "its own offset is below those of its messages" in bad.detail
 
 
+def test_of_two_batches_that_share_a_byte_the_first_is_kept(tmp_path: Path) -> None:
+    first, second, third = batches(3)
+    assert first[-1] == second[0] == 0
+    (plan,) = salvage(tmp_path, first[:-1] + second + third)
+    assert kept(plan) == [0, 10]
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_the_chain_weighs_as_much_as_the_best_of_all(seed: int) -> None:
     chooser = random.Random(seed)
