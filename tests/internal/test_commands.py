@@ -14,21 +14,24 @@ from internal.streams import commit_key, commit_value
 from internal.test_metadata import ID_A, ID_B, config, framed, ids, partition, topic
 from ottla.catalog.catalog import list_catalog
 from ottla.cli import groups, topics
+from ottla.cli.parsers import groups as groups_parser
+from ottla.cli.parsers import topics as topics_parser
 from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.read.internal_topics import find_internal_topic, read_partition
 from ottla.log.read.records import Mode
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 COMMANDS = {"groups": groups, "topics": topics}
+PARSERS = (groups_parser, topics_parser)
 
 
 def run(*words: str | Path) -> int:
     parser = argparse.ArgumentParser()
-    subparsers = parser.add_subparsers()
-    for command in COMMANDS.values():
-        command.add_parser(subparsers, "a summary")
+    subparsers = parser.add_subparsers(dest="command")
+    for each in PARSERS:
+        each.add_parser(subparsers, "a summary")
     arguments = parser.parse_args([str(word) for word in words])
-    return int(arguments.run(arguments))
+    return int(COMMANDS[arguments.command].run(arguments))
 
 
 def rows_of(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ batches that should be read, since without markers aborted ones look like the ot
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -22,12 +21,14 @@ from ottla.batch.attributes import (
 )
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.batch.encode import encode_batches, split
-from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
+from ottla.batch.new_batch import NewBatch
 from ottla.batch.rebuild import header_of
 from ottla.batch.records import Decoded, Reused, decode_sound_groups, take_records
 from ottla.errors import OptionError
 from ottla.format.arrays import Bools
 from ottla.format.attributes import Codec, TimestampType
+from ottla.format.magic import CURRENT_MAGIC
+from ottla.format.magic import Loss as Loss
 from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
 from ottla.kernels.tables import Batches, Int64s, RecordBuffers, Wanted, take_batches
 from ottla.region import Region
@@ -35,16 +36,6 @@ from ottla.region import Region
 DEFAULT_BATCH_BYTES: Final = 16384  # batch.size of a producer
 
 _ALL: Final = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
-
-
-class Loss(StrEnum):
-    """What an older format has no place for."""
-
-    TIMESTAMPS = "timestamps"  # magic 0
-    HEADERS = "headers"
-    PRODUCER_STATE = "producer-state"  # ids, epochs, sequences, transactions, empty batches
-    CONTROL_RECORDS = "control-records"
-    LEADER_EPOCHS = "leader-epochs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from ottla.format.attributes import (
     Codec,
     TimestampType,
 )
+from ottla.format.magic import CURRENT_MAGIC as CURRENT_MAGIC
 from ottla.format.sentinels import (
     INT32_MAX,
     INT64_MAX,
@@ -23,7 +24,6 @@ from ottla.format.sentinels import (
     NO_TIMESTAMP,
 )
 
-CURRENT_MAGIC: Final = 2
 INT16_MAX: Final = 2**15 - 1
 
 

@@ -23,7 +23,7 @@ from ottla.errors import (
 from ottla.notices import COMPILING
 from ottla.version import VERSION
 
-# Modules are imported when their command runs: `ottla --help` must not wait for Numba or Spark.
+# What runs a command is imported when its flags are parsed: help must not wait for Numba or Arrow.
 COMMANDS = {
     "dump": "print the batches and records of segments",
     "inspect": "show one batch byte by byte",
@@ -89,7 +89,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     )
     for name, summary in COMMANDS.items():
         if name == chosen:
-            importlib.import_module(f"ottla.cli.{name}").add_parser(subparsers, summary)
+            importlib.import_module(f"ottla.cli.parsers.{name}").add_parser(subparsers, summary)
         else:
             subparsers.add_parser(name)
     return parser
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         tell_waiting(arguments)
         with claim(arguments):
-            return int(arguments.run(arguments))
+            return int(importlib.import_module(f"ottla.cli.{arguments.command}").run(arguments))
     except CorruptLogError as error:
         tell(f"ottla: {error.violation}")
         return PROBLEMS_FOUND

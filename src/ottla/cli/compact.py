@@ -3,35 +3,21 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from ottla.cli.job import (
-    add_out,
-    add_run,
-    add_selection,
     chosen_logs,
     engine_for,
     print_account,
-    size,
 )
-from ottla.cli.output import Format, add_format, flush, json_line, print_table, write, write_line
+from ottla.cli.output import Format, flush, json_line, print_table, write, write_line
 from ottla.errors import OptionError, Row
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.run import compact, explain_compaction
 from ottla.jobs.compact.survey import CompactOptions
 from ottla.options.offsets import Timestamp, parse_when
 from ottla.rules.cleaner.cleanable import CleanerConfig
-from ottla.rules.producers.producer import DEFAULT_EXPIRATION_MS
 
-_EXAMPLE: Final = """example:
-  ottla demo --out demo-out
-  ottla compact demo-out/kafka-logs demo-out/compacted --topic users --include-active
-  ottla compact demo-out/kafka-logs demo-out/compacted --topic users --explain
-
-The newest record of each key stays, at its offset. Tombstones and the markers of transactions go in
-a second round, when --delete-retention-ms have passed since the first. A cleaner-offset-checkpoint
-in PATH says what is clean already; otherwise everything is dirty."""
-_DEFAULTS: Final = CleanerConfig()
 _SHOWN: Final = {
     "DIRTY RATIO": "dirtyRatio",
     "CLEANED BYTES": "cleanedBytes",
@@ -42,63 +28,6 @@ _SHOWN: Final = {
     "KEYS": "distinctKeys",
     "TOMBSTONES": "tombstones",
 }
-
-
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the command to `ottla`."""
-    parser = subparsers.add_parser(
-        "compact",
-        help=summary,
-        description="Write what Kafka's cleaner would leave of logs, or say why it leaves so much.",
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_selection(parser)
-    add_out(parser)
-    parser.add_argument(
-        "--explain",
-        action="store_true",
-        help="write nothing: say what would remain, and what keeps the rest from being cleaned",
-    )
-    parser.add_argument(
-        "--include-active",
-        action="store_true",
-        help="clean the last segment too; a broker never does, because it still writes to it",
-    )
-    parser.add_argument(
-        "--drop-unkeyed",
-        action="store_true",
-        help="drop records without a key, as Kafka's cleaner does (default: they are an error)",
-    )
-    parser.add_argument(
-        "--now", metavar="WHEN", help="@ and a time, or @ and milliseconds since 1970"
-    )
-    parser.add_argument(
-        "--min-cleanable-dirty-ratio",
-        type=float,
-        metavar="RATIO",
-        help="copy logs of which no more than this is dirty (default: 0; Kafka's and that of"
-        f" --explain: {_DEFAULTS.min_cleanable_dirty_ratio})",
-    )
-    for name, default, meaning in (
-        ("min-compaction-lag-ms", 0, "leave segments alone that are younger"),
-        ("max-compaction-lag-ms", _DEFAULTS.max_compaction_lag_ms, "clean logs that waited longer"),
-        ("delete-retention-ms", _DEFAULTS.delete_retention_ms, "how long tombstones stay"),
-        ("producer-id-expiration-ms", DEFAULT_EXPIRATION_MS, "forget producers idle for longer"),
-    ):
-        text = f"{meaning} (default: {default})"
-        parser.add_argument(f"--{name}", type=_duration, default=default, metavar="MS", help=text)
-    parser.add_argument("--segment-bytes", type=size, default=1 << 30, metavar="SIZE")
-    parser.add_argument("--segment-index-bytes", type=size, default=10 << 20, metavar="SIZE")
-    add_run(parser, split="256m")
-    add_format(parser)
-    parser.set_defaults(run=run)
-
-
-def _duration(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of milliseconds")
-    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -127,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _options(arguments: argparse.Namespace) -> CompactOptions:
     ratio = arguments.min_cleanable_dirty_ratio
     if ratio is None:
-        ratio = _DEFAULTS.min_cleanable_dirty_ratio if arguments.explain else 0.0
+        ratio = CleanerConfig().min_cleanable_dirty_ratio if arguments.explain else 0.0
     return CompactOptions(
         config=CleanerConfig(
             ratio,

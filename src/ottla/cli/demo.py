@@ -5,7 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.jobs.demo import make_logs
 
@@ -22,19 +22,6 @@ class DemoStep(NamedTuple):
     about: str
     words: tuple[str, ...]
     lines: int = 12  # of its output; the rest is for whoever runs it
-
-
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Describe the command line."""
-    parser = subparsers.add_parser(
-        "demo",
-        help=summary,
-        description="Make the log directory of a small cluster and show on it what Ottla does.",
-        epilog="example: ottla demo --out demo-out",
-    )
-    parser.add_argument("--out", default="demo-out", help="where to leave the data (%(default)s)")
-    parser.add_argument("--master", help="Spark master URL (default: local[*])")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

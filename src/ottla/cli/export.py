@@ -1,58 +1,10 @@
 """`ottla export`: records as Parquet or JSON lines, decoded and written in parallel."""
 
 import argparse
-from typing import Any, Final
 
-from ottla.cli.job import add_out, add_range, add_run, add_selection, chosen_logs, run_plan
+from ottla.cli.job import chosen_logs, run_plan
 from ottla.cli.output import default_format
-from ottla.jobs.export.plan import ExportOptions, FileFormat, ValueAs, plan_export
-from ottla.log.read.records import Mode
-
-_EXAMPLE: Final = """example:
-  ottla demo --out demo-out
-  ottla export demo-out/kafka-logs demo-out/orders --topic orders --value-as json
-
-The same command again exports only what came since. Files lie in topic=T/partition=P/ and are
-named by their offsets; Spark, DuckDB and others read the folder as one table."""
-
-
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the command to `ottla`."""
-    parser = subparsers.add_parser(
-        "export",
-        help=summary,
-        description="Write records as a table, in the order of their offsets.",
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_selection(parser)
-    add_out(parser)
-    add_range(parser)
-    parser.add_argument(
-        "--format",
-        choices=[*FileFormat],
-        type=FileFormat,
-        default=FileFormat.PARQUET,
-        help="of the files, unlike in other commands (default: %(default)s);"
-        " the account is text on a terminal, jsonl otherwise",
-    )
-    parser.add_argument(
-        "--value-as",
-        choices=[*ValueAs],
-        type=ValueAs,
-        default=ValueAs.BINARY,
-        help="text or JSON instead of bytes; the bytes of values that are not go to valueRaw",
-    )
-    parser.add_argument(
-        "--mode",
-        choices=[Mode.FAILFAST, Mode.DROPMALFORMED],
-        type=Mode,
-        default=Mode.FAILFAST,
-        help="stop at a broken batch, or leave it out and count it (default: %(default)s)",
-    )
-    parser.add_argument("--level", type=int, default=1, help="of zstd in Parquet (%(default)s)")
-    add_run(parser, split="64m")
-    parser.set_defaults(run=run)
+from ottla.jobs.export.plan import ExportOptions, plan_export
 
 
 def run(arguments: argparse.Namespace) -> int:

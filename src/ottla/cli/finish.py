@@ -1,27 +1,13 @@
 """`ottla finish`: what killed jobs left beside an output is published, discarded or given up."""
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
 from ottla.cli.advice import describe
 from ottla.cli.flags import FLAGS
-from ottla.cli.output import Format, add_format, flush, json_line, tell, write, write_line
+from ottla.cli.output import Format, flush, json_line, tell, write, write_line
 from ottla.errors import Row, WordedError
 from ottla.jobs.finish import finish_journals, give_up_journal
-
-_EXAMPLE: Final = """example:
-  ottla demo --out demo-out
-  ottla finish demo-out/kafka-logs
-
-A job stages in OUT.ottla/JOB, decides by writing commit.json there, and then moves its files to
-OUT. One that was killed after it decided is published: OUT is then as if nothing had happened. One
-that was killed before is discarded; the same command would have gone on with it. What a process
-works on is left alone, and so is every quarantine.
-
-Only journals are touched that belong to you, that nobody else can write to, and that name files
-inside of OUT. If one of yours is refused: look into it, then either make it yours alone (chmod -R
-go-w OUT.ottla) or give it up (--discard JOB), which deletes what it staged and says what that was.
-Journals of others are for them to finish, or for you to remove."""
 
 _TEXTS: Final = {
     "published": "published {job}: {files} files, {bytes} bytes",
@@ -29,23 +15,6 @@ _TEXTS: Final = {
     "held": "left {job} alone: a process works on it",
     "given up": "gave up {job}: {files} files, {bytes} bytes are lost",
 }
-
-
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the command to `ottla`."""
-    parser = subparsers.add_parser(
-        "finish",
-        help=summary,
-        description=summary,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("out", metavar="OUT", help="where jobs wrote; OUT.ottla has their journals")
-    parser.add_argument(
-        "--discard", metavar="JOB", help="give up this journal, which can not be finished"
-    )
-    add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

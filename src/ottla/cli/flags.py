@@ -4,7 +4,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
+from ottla.cli.output import add_format
 from ottla.errors import OptionError, Term
+from ottla.options.texts import parse_bytes
 
 # What errors are about, as it is called here.
 FLAGS: Final = {
@@ -47,6 +49,92 @@ def add_range(parser: argparse.ArgumentParser) -> None:
     form = "an offset, or @ and a time: @2025-10-09T08:53:20Z or @ and milliseconds since 1970"
     parser.add_argument("--from", dest="start", metavar="WHEN", help=f"{form}; inclusive")
     parser.add_argument("--to", dest="stop", metavar="WHEN", help="as --from; exclusive")
+
+
+def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
+    """The flags that choose partitions."""
+    parser.add_argument(
+        "paths",
+        nargs=paths,
+        metavar="PATH",
+        help="a log directory or a partition; s3://, gs://, abfs:// and hdfs:// too",
+    )
+    add_partitions(parser)
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    """Where a job writes; what is no partition lies in the sibling OUT.ottla."""
+    parser.add_argument("out", metavar="OUT", help="where to write; OUT.ottla holds the account")
+    parser.add_argument(
+        "--evidence",
+        action="store_true",
+        help="list every input file in the account, with its size and SHA-256",
+    )
+    parser.set_defaults(writes=True)
+
+
+def add_rewrite(parser: argparse.ArgumentParser) -> None:
+    """The arguments of jobs that write logs anew, with the offsets they had."""
+    add_selection(parser)
+    add_out(parser)
+    add_range(parser)
+    parser.add_argument(
+        "--segment-bytes",
+        type=size,
+        default=1 << 30,
+        metavar="SIZE",
+        help="of the segments that are written (default: 1g)",
+    )
+    add_run(parser, split="1g")
+    add_format(parser)
+
+
+def add_run(parser: argparse.ArgumentParser, *, split: str | None = None) -> None:
+    """The flags that say how to run; `split` is given where tasks can be cut by size."""
+    add_engine(parser)
+    if split is not None:
+        parser.add_argument(
+            "--split-bytes",
+            type=size,
+            default=parse_bytes(split),
+            metavar="SIZE",
+            help=f"about how much one task takes, cut between batches (default: {split})",
+        )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar and no account")
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """The flags that say where tasks run."""
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "local", "spark"),
+        default="auto",
+        help="local: threads of this process; spark: local[*] or --master; auto (default): local"
+        " up to --local-bytes of input, or where Spark or Java is missing",
+    )
+    parser.add_argument("--master", metavar="URL", help="run on Spark, on this master")
+    parser.add_argument(
+        "--local-bytes",
+        type=size,
+        default=1 << 30,
+        metavar="SIZE",
+        help="how much input auto runs in this process (default: 1g)",
+    )
+    parser.add_argument(
+        "--memory",
+        type=size,
+        default=1 << 30,
+        metavar="SIZE",
+        help="what --engine local may hold where rows must meet (default: 1g)",
+    )
+
+
+def size(text: str) -> int:
+    """A size as a flag gives it."""
+    try:
+        return parse_bytes(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {error}") from error
 
 
 def parse_pairs(texts: Sequence[str], form: str) -> dict[str, str]:

@@ -4,18 +4,15 @@ import argparse
 import csv
 import io
 import sys
-from typing import Any, Final
 
 import pyarrow.compute as pc
 
 from ottla.catalog.catalog import Catalog, list_catalog
 from ottla.catalog.missing import no_topic
 from ottla.catalog.positions import find_log_end
-from ottla.cli.flags import add_links
 from ottla.cli.job import storage_of
 from ottla.cli.output import (
     Format,
-    add_format,
     encode_text,
     flush,
     json_line,
@@ -28,42 +25,6 @@ from ottla.cli.output import (
 from ottla.errors import OptionError, Row
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import Contents, find_internal_topic, read_current
-
-_EXAMPLE: Final = """example:
-  ottla groups kafka-logs
-  ottla groups kafka-logs --reset-offsets > offsets.csv
-  ottla groups kafka-logs --state"""
-
-
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the command to `ottla`."""
-    parser = subparsers.add_parser(
-        "groups",
-        help=summary,
-        description=summary,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="log directories, or partitions or segments of __consumer_offsets",
-    )
-    parser.add_argument("--group", action="append", help="only this group; may be repeated")
-    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
-    parser.add_argument("--partition", type=int, action="append", help="only this partition")
-    add_links(parser)
-    parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
-    add_format(parser)
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--state", action="store_true", help="the groups and their members instead")
-    shown.add_argument(
-        "--reset-offsets",
-        action="store_true",
-        help="CSV for kafka-consumer-groups --reset-offsets --from-file",
-    )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,13 +2,11 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
-from ottla.cli.flags import add_partitions
 from ottla.cli.job import chosen_logs
 from ottla.cli.output import (
     Format,
-    add_format,
     flush,
     json_line,
     print_table,
@@ -23,11 +21,6 @@ from ottla.log.check.summary import Summary, combine, problems_beside, summarize
 from ottla.log.files.partition import LogDirectory, Partition, Segment, read_checkpoint
 from ottla.log.write.extent import remote_offsets
 
-_EXAMPLE: Final = """example:
-  ottla demo --out demo-out
-  ottla ls demo-out/kafka-logs
-  ottla ls demo-out/kafka-logs --topic orders --partition 0 --segments"""
-
 _COLUMNS = (
     "PARTITION",
     "SEGMENTS",
@@ -39,28 +32,6 @@ _COLUMNS = (
     "CODECS",
     "PROBLEMS",
 )
-
-
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the command to `ottla`."""
-    parser = subparsers.add_parser(
-        "ls",
-        help=summary,
-        description=summary,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="a log directory, a partition or a segment; s3://, gs://, abfs:// and hdfs:// too",
-    )
-    add_partitions(parser)
-    parser.add_argument("--segments", action="store_true", help="a line for each segment too")
-    parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
-    add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

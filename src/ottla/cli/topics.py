@@ -3,42 +3,15 @@
 import argparse
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 from ottla.catalog.catalog import list_catalog
-from ottla.cli.flags import add_links
 from ottla.cli.groups import report_problems, require_topics
 from ottla.cli.job import storage_of
-from ottla.cli.output import Format, add_format, flush, json_line, print_table, write
+from ottla.cli.output import Format, flush, json_line, print_table, write
 from ottla.errors import Row
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import find_internal_topic, read_current
-
-_EXAMPLE: Final = """example:
-  ottla topics kafka-logs
-  ottla topics kafka-logs --format jsonl"""
-
-
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the command to `ottla`."""
-    parser = subparsers.add_parser(
-        "topics",
-        help=summary,
-        description=summary,
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="a log directory, the partition __cluster_metadata-0, or a .checkpoint",
-    )
-    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
-    add_links(parser)
-    parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
-    add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,14 +5,14 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ottla.catalog.catalog import Catalog
-from ottla.cli.job import add_run, add_selection, chosen_logs, engine_for, print_account
-from ottla.cli.output import Format, add_format, flush, json_line, write, write_line
+from ottla.cli.job import chosen_logs, engine_for, print_account
+from ottla.cli.output import Format, flush, json_line, write, write_line
 from ottla.cli.recovery import print_recovery
 from ottla.errors import OptionError, Row, Severity, Violation
 from ottla.jobs.verify.plan import VERDICT_SCHEMA, VerifyOptions
@@ -20,37 +20,8 @@ from ottla.jobs.verify.run import verify
 from ottla.log.check.directory import check_directory
 from ottla.storage.files import move_files, open_output
 
-_EXAMPLE: Final = """example:
-  ottla demo --out demo-out
-  ottla verify demo-out/kafka-logs
-  ottla verify demo-out/kafka-logs --topic payments --out violations.parquet
-  ottla verify demo-out/kafka-logs --recovery"""
 _ROWS: Final = 4096
 _SCHEMA: Final = pa.schema([field for field in VERDICT_SCHEMA if field.name != "account"])
-
-
-def add_parser(subparsers: Any, summary: str) -> None:
-    """Add the command to `ottla`."""
-    parser = subparsers.add_parser(
-        "verify",
-        help=summary,
-        description="Check every batch, record, index and side file; exit 1 if an error is found.",
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_selection(parser)
-    parser.add_argument("--quick", action="store_true", help="headers and CRCs only")
-    parser.add_argument(
-        "--out", metavar="FILE", help="write violations to FILE.parquet or FILE.jsonl instead"
-    )
-    parser.add_argument(
-        "--recovery",
-        action="store_true",
-        help="check nothing, but tell what a broker would do with the logs when it starts",
-    )
-    add_run(parser, split="512m")
-    add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

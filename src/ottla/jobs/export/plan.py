@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
@@ -39,7 +38,10 @@ from ottla.jobs.export.source import (
 from ottla.jobs.finish import finish_committed
 from ottla.jobs.output import OutputJob, choose_inputs, nothing_to_close
 from ottla.jobs.read.records import read_for_connector
-from ottla.log.read.records import Mode, obey
+from ottla.log.read.records import obey
+from ottla.options.export import ExportOptions as ExportOptions
+from ottla.options.export import FileFormat as FileFormat
+from ottla.options.export import ValueAs as ValueAs
 from ottla.options.read import SliceAccess
 from ottla.publish.account import FILE as ACCOUNT_FILE
 from ottla.publish.account import account_row
@@ -49,37 +51,9 @@ from ottla.publish.journal import committed_journals, new_staged_name, staged_pa
 from ottla.storage.files import exists, join, list_files, open_file, open_output
 from ottla.storage.object_store import StorageOptions
 
-ROW_GROUP_BYTES: Final = 64 << 20
 _COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 Accounts = dict[str, dict[str, Any]]
 _FILE: Final = re.compile(r"topic=([^/]+)/partition=([0-9]+)/[0-9]{20}-([0-9]{20})\.\w+")
-
-
-class FileFormat(StrEnum):
-    """What is written."""
-
-    PARQUET = "parquet"
-    JSONL = "jsonl"
-
-
-class ValueAs(StrEnum):
-    """How values are given. Those that are not such are null, and `valueRaw` has their bytes."""
-
-    BINARY = "binary"
-    UTF8 = "utf8"
-    JSON = "json"
-
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """How to export; `mode` is about broken batches."""
-
-    format: FileFormat = FileFormat.PARQUET
-    value_as: ValueAs = ValueAs.BINARY
-    mode: Mode = Mode.FAILFAST
-    split_bytes: int = 64 << 20
-    row_group_bytes: int = ROW_GROUP_BYTES
-    level: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,24 +5,23 @@ Everything that the page shows is in a row or worked out from rows: sums of savi
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
-from ottla.errors import OptionError, Row
+from ottla.errors import Row
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.compact.explain import explain_uncounted, plain_obstacle
 from ottla.jobs.compact.survey import Surveyed
 from ottla.jobs.report.survey import BUCKET_MS, Survey, add_up, bin_floor
 from ottla.jobs.report.what_if import BATCH_SIZES, CONFIDENCE, Estimate, Setting, WhatIfPlan
 from ottla.log.files.partition import Partition
+from ottla.options.report import ReportOptions as ReportOptions
 from ottla.rules.cleaner.cleanable import explain_unkeyed
 from ottla.rules.producers.transactions import is_hanging
 from ottla.version import VERSION
 
-DEFAULT_PRICE: Final = 0.02
 _BUCKETS: Final = 120  # of a timeline, at most
 _PRODUCERS: Final = 10
 _GB: Final = 1_000_000_000
@@ -33,24 +32,6 @@ _MEASURES: Final = {
     "recordBytes": "record_sizes",
     "latenessMs": "lateness",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """What is asked; `price` is of a gigabyte (10 ** 9 bytes) for a month, in any currency."""
-
-    price: float = DEFAULT_PRICE
-    sample_bytes: int = 16 << 20
-    split_bytes: int = 64 << 20
-    seed: int = 0
-    what_if: bool = True
-    compaction: bool = True
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.price < float("inf"):
-            raise OptionError(f"a price of {self.price}: give what a gigabyte costs in a month")
-        if self.sample_bytes <= 0:
-            raise OptionError("a sample of no bytes says nothing: give more, or leave what-if out")
 
 
 def head_row(chosen: ChosenLogs, created: int, options: ReportOptions, found: Iterable[Row]) -> Row:

@@ -14,6 +14,7 @@ from ottla.format.attributes import (
     TRANSACTIONAL,
     ControlType,
 )
+from ottla.format.producers import Origin
 from ottla.format.sentinels import MAX_SEQUENCE, NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE
 from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.bytes.ints import wrapping_add
@@ -32,10 +33,9 @@ from ottla.kernels.tables import Batches
 WINDOW = 5  # batches that are remembered of a producer (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)
 
 # Who writes (AppendOrigin); the checks depend on it.
-REPLICATION = 0
-COORDINATOR = 1
-CLIENT = 2
-RAFT_LEADER = 3
+REPLICATION = Origin.REPLICATION.value
+CLIENT = Origin.CLIENT.value
+RAFT_LEADER = Origin.RAFT_LEADER.value
 
 # The slots of the cursor.
 COUNT = 0  # producers known

@@ -7,7 +7,6 @@ reader itself raises nothing: what a violation means is for `Mode`, in the same 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +21,9 @@ from ottla.format.arrays import Bools
 from ottla.format.names import UNNAMED, TopicPartition
 from ottla.kernels.tables import Wanted, take_batches
 from ottla.log.read.bounds import EVERYTHING, Bounds, may_hold, within
+from ottla.log.read.mode import Mode as Mode
 from ottla.log.read.windows import Window
 from ottla.rules.producers.transactions import Entries, aborted_mask
-
-
-class Mode(StrEnum):
-    """What to do about a broken batch (the words of Spark's file sources)."""
-
-    FAILFAST = "FAILFAST"
-    DROPMALFORMED = "DROPMALFORMED"
-    PERMISSIVE = "PERMISSIVE"
 
 
 @dataclass(frozen=True, slots=True)

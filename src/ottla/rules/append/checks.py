@@ -6,50 +6,27 @@ wrong is found for all batches at once (`validate_headers`), and named for one o
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from ottla.batch.attributes import codec_ids, is_transactional
 from ottla.batch.new_batch import CURRENT_MAGIC
-from ottla.errors import OptionError, Rule, Violation
+from ottla.errors import Rule, Violation
 from ottla.format.arrays import Bools
-from ottla.format.attributes import Codec, TimestampType
+from ottla.format.attributes import Codec
 from ottla.format.sentinels import (
-    INT32_MAX,
-    INT64_MAX,
     NO_OFFSET,
-    NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_ID,
 )
 from ottla.kernels.records import append as kernels
 from ottla.kernels.records.append import HeaderVerdicts, Limits
 from ottla.kernels.tables import Batches, Int64s
 from ottla.region import Region
+from ottla.rules.append.policy import ZSTD_PRODUCE_VERSION as ZSTD_PRODUCE_VERSION
+from ottla.rules.append.policy import AppendPolicy as AppendPolicy
 from ottla.rules.producers.producer import Origin
 
-ZSTD_PRODUCE_VERSION = 7  # ProduceRequest.validateRecords: older clients could not read it back
 ASSIGNS_OFFSETS = (Origin.CLIENT, Origin.COORDINATOR)  # the others bring theirs
-
-
-@dataclass(frozen=True, slots=True)
-class AppendPolicy:
-    """A topic's settings with Kafka's defaults; `compression_type` None is "producer"."""
-
-    compression_type: Codec | None = None
-    compression_level: int | None = None
-    magic: int = CURRENT_MAGIC
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    timestamp_before_max_ms: int = INT64_MAX
-    timestamp_after_max_ms: int = 3_600_000
-    is_compacted: bool = False
-    max_message_bytes: int = 1_048_588
-    segment_bytes: int = 1 << 30
-    leader_epoch: int = 0
-
-    def __post_init__(self) -> None:
-        if not NO_PARTITION_LEADER_EPOCH <= self.leader_epoch <= INT32_MAX:
-            raise OptionError(f"partition leader epoch {self.leader_epoch} does not fit 32 bits")
 
 
 def violation(

@@ -6,7 +6,6 @@ rules. A `ProducerState` is changed in place, batch by batch; a refused batch le
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,6 +14,8 @@ import numpy.typing as npt
 from ottla.batch.attributes import is_control
 from ottla.batch.memory import allocate_from_pool
 from ottla.errors import Rule
+from ottla.format.producers import DEFAULT_EXPIRATION_MS as DEFAULT_EXPIRATION_MS
+from ottla.format.producers import Origin as Origin
 from ottla.format.sentinels import MAX_SEQUENCE, NO_OFFSET, NO_SEQUENCE
 from ottla.kernels.producers import state as kernels
 from ottla.kernels.producers.state import WINDOW, Completed, Markers, Producers, Windows
@@ -29,18 +30,7 @@ from ottla.kernels.status import (
 )
 from ottla.kernels.tables import Batches, Int64s
 
-DEFAULT_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms
-
 FIRST_CAPACITY: Final = 64
-
-
-class Origin(IntEnum):
-    """Who appends (AppendOrigin): replicas check nothing, only clients have sequences."""
-
-    REPLICATION = kernels.REPLICATION
-    COORDINATOR = kernels.COORDINATOR
-    CLIENT = kernels.CLIENT
-    RAFT_LEADER = kernels.RAFT_LEADER
 
 
 _REFUSALS: Final = {

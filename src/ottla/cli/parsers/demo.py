@@ -1,0 +1,15 @@
+"""The flags of `ottla demo`."""
+
+from typing import Any
+
+
+def add_parser(subparsers: Any, summary: str) -> None:
+    """Describe the command line."""
+    parser = subparsers.add_parser(
+        "demo",
+        help=summary,
+        description="Make the log directory of a small cluster and show on it what Ottla does.",
+        epilog="example: ottla demo --out demo-out",
+    )
+    parser.add_argument("--out", default="demo-out", help="where to leave the data (%(default)s)")
+    parser.add_argument("--master", help="Spark master URL (default: local[*])")

@@ -1,0 +1,36 @@
+"""What is asked of an export."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from ottla.log.read.mode import Mode
+
+ROW_GROUP_BYTES: Final = 64 << 20
+
+
+class FileFormat(StrEnum):
+    """What is written."""
+
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+
+
+class ValueAs(StrEnum):
+    """How values are given. Those that are not such are null, and `valueRaw` has their bytes."""
+
+    BINARY = "binary"
+    UTF8 = "utf8"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """How to export; `mode` is about broken batches."""
+
+    format: FileFormat = FileFormat.PARQUET
+    value_as: ValueAs = ValueAs.BINARY
+    mode: Mode = Mode.FAILFAST
+    split_bytes: int = 64 << 20
+    row_group_bytes: int = ROW_GROUP_BYTES
+    level: int = 1
