@@ -19,7 +19,7 @@ from ottla.errors import Violation
 from ottla.format.attributes import Codec
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.records.scan import scan
-from ottla.kernels.tables import Wanted, allocate_batches, concat_batches, take_batches
+from ottla.kernels.tables import Wanted, allocate_batches, take_batches
 from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.read import buffer
@@ -88,7 +88,7 @@ def walk(path: Path) -> int:
 def header_positions(path: Path) -> npt.NDArray[np.int64]:
     """Where the batches of a file begin."""
     with open_file(str(path)) as file:
-        return concat_batches([part.batches for part in walk_file(file)]).position
+        return np.concatenate([part.batches.position for part in walk_file(file)])
 
 
 def walk_headers(path: Path) -> int:
