@@ -87,6 +87,7 @@ class Rule(str, Enum):
     OFFSET_IN_SEGMENT = "offset-in-segment", Stage.LOG
     OFFSET_GAP = "offset-gap", Stage.LOG, Severity.NOTE
     COUNT_FITS_OFFSETS = "count-fits-offsets", Stage.LOG
+    LOG_END = "log-end", Stage.LOG
     MAX_TIMESTAMP = "max-timestamp", Stage.LOG, Severity.WARNING
     LEADER_EPOCHS_RISE = "leader-epochs-rise", Stage.LOG, Severity.WARNING
     PRODUCER_EPOCHS_RISE = "producer-epochs-rise", Stage.LOG, Severity.WARNING
@@ -140,6 +141,7 @@ class Rule(str, Enum):
     TRANSACTION_INDEX_LOG = "transaction-index-log", Stage.INDEX
     # Other files beside the log.
     SIDE_FILE_HAS_LOG = "side-file-has-log", Stage.FILE, Severity.WARNING
+    FILE_NAME = "file-name", Stage.FILE
     SWAP_FINISHED = "swap-finished", Stage.FILE, Severity.WARNING
     SNAPSHOT_READABLE = "snapshot-readable", Stage.FILE
     SNAPSHOT_LOG = "snapshot-log", Stage.FILE, Severity.WARNING

@@ -28,7 +28,7 @@ def test_a_topic_may_have_the_longest_name(tmp_path: Path, name: str, length: in
     write_partition(tmp_path / "logs", f"{topic}-0", 0, batch([Row(0, 1000, b"k", b"v")]) + b"?")
     if name != "salvage":
         write_partition(tmp_path / "logs", f"{topic}-0", 0, batch([Row(0, 1000, b"k", b"v")]))
-    ran = run(name, tmp_path / "logs", tmp_path / "out", *WRITERS[name])
+    ran = run(name, tmp_path / "logs", tmp_path / "out", *WRITERS[name], "--quiet")
     assert ran.status in (0, 1), ran.err
     (line,) = ran.err.splitlines()
     assert " runs in this process: " in line
@@ -88,3 +88,47 @@ def test_a_file_that_shrinks_below_a_walk_ends_it(tmp_path: Path) -> None:
         assert next(walked).batches.position.size == TABLE_ROWS
         os.truncate(log, 0)
         assert all(part.stop <= file.size for part in walked)
+
+
+LAST = 2**63 - 1
+NO_END = {
+    # A batch at the last offset of all, and one whose last offset wraps.
+    "at-the-end": (LAST, 1),
+    "wraps": (LAST - 1, 3),
+}
+
+
+def write_no_end(folder: Path, base: int, count: int) -> None:
+    data = batch([Row(at, 1000, b"k", b"v") for at in range(count)])
+    write_partition(folder, "orders-0", base, base.to_bytes(8, "big") + data[8:])
+
+
+@pytest.mark.parametrize("command", ["ls", "verify"])
+@pytest.mark.parametrize(("base", "count"), NO_END.values(), ids=NO_END)
+def test_a_log_whose_end_is_no_offset_is_reported(
+    tmp_path: Path, command: str, base: int, count: int
+) -> None:
+    write_no_end(tmp_path / "logs", base, count)
+    ran = run(command, tmp_path / "logs", "--format", "jsonl")
+    assert ran.status == 1
+    assert '"log-end"' in ran.out
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(("base", "count"), NO_END.values(), ids=NO_END)
+def test_no_log_without_an_end_is_written(tmp_path: Path, name: str, base: int, count: int) -> None:
+    write_no_end(tmp_path / "logs", base, count)
+    ran = run(name, tmp_path / "logs", tmp_path / "out", *WRITERS[name])
+    assert ran.status in ((0, 1) if name == "export" else (1, 2)), ran.err
+    assert "names a place where no job publishes" not in ran.err
+    assert not [path for path in (tmp_path / "out").rglob("*.log") if path.stat().st_size]
+
+
+@pytest.mark.parametrize("command", ["ls", "verify"])
+@pytest.mark.parametrize("name", [f"{2**63}.log", f"{2**63}.snapshot", "x.index", ".log"])
+def test_a_file_that_no_offset_names_is_reported(tmp_path: Path, command: str, name: str) -> None:
+    log = write_partition(tmp_path / "logs", "orders-0", 0, batch([Row(0, 1000, b"k", b"v")]))
+    log.with_name(name).write_bytes(b"")
+    ran = run(command, tmp_path / "logs", "--format", "jsonl")
+    assert ran.status == 1
+    assert '"file-name"' in ran.out

@@ -250,6 +250,13 @@ def test_offsets_are_kept_on_demand(tmp_path: Path) -> None:
         save(out, [[rows[1], rows[0]]], keepoffsets="true")
 
 
+def test_the_last_offset_of_all_is_refused(tmp_path: Path) -> None:
+    rows = [row | {"partition": 0, "offset": 2**63 - 1} for row in some_rows(1, 1)]
+    with pytest.raises(PublishError, match="no offsets left"):
+        save(tmp_path / "out", [rows], keepoffsets="true")
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_option_wins_over_the_column_topic(tmp_path: Path) -> None:
     rows = some_rows(1, 10)
     save(tmp_path / "out", [rows], topic="other", numpartitions='{"other": 4}')

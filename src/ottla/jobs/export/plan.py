@@ -22,7 +22,7 @@ from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
 from ottla.catalog.slices import Slice, cut_log
 from ottla.connector import TIMESTAMP_TYPE, headers_or_null, microseconds
-from ottla.errors import OptionError
+from ottla.errors import CorruptLogError, OptionError, Rule, Violation
 from ottla.format.names import TopicPartition
 from ottla.jobs.export.json_lines import json_lines
 from ottla.jobs.export.source import (
@@ -147,6 +147,21 @@ def _form(chosen: ChosenLogs, options: ExportOptions) -> dict[str, str | None]:
     }
 
 
+def _require_offset(offset: int, part: Slice) -> None:
+    """Files are named by offsets; below 0 is what passed 2^63-1, and what no broker gives out."""
+    if offset < 0:
+        raise CorruptLogError(
+            Violation(
+                Rule.OFFSETS_RISE,
+                "an offset below 0",
+                part.log.path,
+                part.start,
+                found=str(offset),
+                expected="0 or more",
+            )
+        )
+
+
 def _check_form(out: str, form: Mapping[str, str | None], accounts: Accounts) -> None:
     if not accounts:
         raise OptionError(
@@ -214,6 +229,7 @@ def export_part(job: Job, part: ExportPart) -> FinishedPartition:
             rows += len(offsets)
             extremes = pc.min_max(offsets)
             low, high = extremes["min"].as_py(), extremes["max"].as_py()
+            _require_offset(low, part.slice)
             first = low if first is None else min(first, low)
             last = high if last is None else max(last, high)
             writer.write(records)

@@ -15,14 +15,14 @@ from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_log_end
 from ottla.catalog.slices import Slice, cut_log
 from ottla.catalog.stable import Stable
-from ottla.errors import CorruptLogError, Rule, Violation
+from ottla.errors import CorruptLogError, Rule, Violation, require_sound
 from ottla.format.names import PARTITION_METADATA, Kind, TopicPartition, parse_file_name
 from ottla.format.sentinels import NO_OFFSET
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.trim import trim
 from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.tables import Batches, Wanted, take_batches
-from ottla.log.check.order import first_offsets
+from ottla.log.check.order import check_ends, first_offsets
 from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs
 from ottla.log.read.bounds import Bounds
 from ottla.log.read.windows import Window, read_windows, require_sound_windows
@@ -301,15 +301,12 @@ def _first_base(part: RewritePart, changed: Changed) -> int:
 def sound_windows(file: File, part: Slice, max_batch_bytes: int) -> Iterator[Window]:
     """The windows of a slice; bytes that are no batch raise, but for the end of an unclean log."""
     stop = min(part.stop, file.size)
-    yield from require_sound_windows(
-        read_windows(
-            file,
-            start=part.start,
-            end=stop,
-            ending=part.ending,
-            max_batch_bytes=max_batch_bytes,
-        )
+    windows = read_windows(
+        file, start=part.start, end=stop, ending=part.ending, max_batch_bytes=max_batch_bytes
     )
+    for window in require_sound_windows(windows):
+        require_sound(check_ends(window.batches, file.path))
+        yield window
     if stop < part.stop:
         detail = f"the file shrank to {stop} bytes after it was listed"
         raise CorruptLogError(Violation(Rule.SLICE_COMPLETE, detail, file.path, stop))

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ottla.errors import Rule, Violation
-from ottla.format.sentinels import INT32_MAX, NO_OFFSET, NO_PARTITION_LEADER_EPOCH
+from ottla.format.arrays import Bools
+from ottla.format.sentinels import INT32_MAX, INT64_MAX, NO_OFFSET, NO_PARTITION_LEADER_EPOCH
 from ottla.kernels.producers.state import Completed, Markers
 from ottla.kernels.tables import Batches, Int64s, take_batches
 from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs
@@ -70,6 +71,7 @@ def check_offsets(state: LogState, batches: Batches, segment: SegmentRange) -> I
         expected = f"at most {batches.last_offset_delta[row] + 1}"
         found = f"{batches.count[row]} records"
         yield _broken(segment.file, batches, row, Rule.COUNT_FITS_OFFSETS, found, expected)
+    yield from check_ends(batches, segment.file)
     state.last_offset = int(batches.last_offset[-1])
 
 
@@ -77,6 +79,20 @@ def first_offsets(batches: Batches) -> Int64s:
     """Where batches begin; a compressed v0 or v1 message that was not opened has only an end."""
     unknown = (batches.base_offset == NO_OFFSET) & (batches.magic < 2)
     return np.where(unknown, batches.last_offset, batches.base_offset)
+
+
+def check_ends(batches: Batches, file: str) -> Iterator[Violation]:
+    """After every batch there is an offset left for the log end."""
+    for row in np.flatnonzero(have_no_end(batches)).tolist():
+        found = str(batches.last_offset[row])
+        yield _broken(file, batches, row, Rule.LOG_END, found, f"{INT64_MAX - 1} or less")
+
+
+def have_no_end(batches: Batches) -> Bools:
+    """Whether the offset after a batch passes 2^63-1: Kafka's sum is then below 0, as is ours."""
+    wraps = (batches.base_offset > batches.last_offset) & (batches.last_offset_delta >= 0)
+    found: Bools = wraps | (batches.last_offset == INT64_MAX)
+    return found
 
 
 def _inside(
@@ -145,6 +161,7 @@ _DETAILS: Final = {
     Rule.OFFSETS_RISE: "the batch does not begin after the one before",
     Rule.OFFSET_IN_SEGMENT: "the batch does not belong into this segment",
     Rule.COUNT_FITS_OFFSETS: "more records than offsets",
+    Rule.LOG_END: "no offset is left for the log end: a broker takes it for below the log start",
     Rule.LEADER_EPOCHS_RISE: "the leader epoch goes back",
     Rule.PRODUCER_EPOCHS_RISE: "the producer epoch goes back",
     Rule.SEQUENCE_GAP: "sequences are missing, by loss or by compaction",

@@ -29,6 +29,7 @@ from ottla.log.check.order import (
     take_completed,
 )
 from ottla.log.check.side_files import (
+    check_file_names,
     check_indexes,
     check_leader_epoch_file,
     check_orphans,
@@ -81,6 +82,7 @@ def _check(
         yield from _check_segment(segment, seen, span, state, options)
     yield from check_leader_epoch_file(partition, state.epochs, options)
     yield from check_partition_metadata(partition, options)
+    yield from check_file_names(partition)
     yield from check_swaps(partition)
     yield from check_orphans(partition, state, first_base, options)
 

@@ -1,7 +1,7 @@
 """Check the files beside a log against what the log says."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from ottla.storage.files import Entry, read_bytes
 from ottla.storage.object_store import StorageOptions
 
 T = TypeVar("T")
+_OFFSET_KINDS: Final = tuple(kind for kind in Kind if kind is not Kind.METADATA_SNAPSHOT)
 
 
 def check_indexes(
@@ -157,6 +158,14 @@ def check_swaps(partition: Partition) -> Iterator[Violation]:
     """Files that a broker was putting in place of others when it stopped."""
     for entry, detail in partition.settled.explain():
         yield Violation(Rule.SWAP_FINISHED, detail, entry.path, 0, size=entry.size)
+
+
+def check_file_names(partition: Partition) -> Iterator[Violation]:
+    """Files that end like those of segments, with no offset before it (LogFileUtils)."""
+    for name, entry in partition.others.items():
+        if name.endswith(_OFFSET_KINDS):
+            detail = "no offset from 0 to 2^63-1 stands before the dot: a broker fails to load it"
+            yield Violation(Rule.FILE_NAME, detail, entry.path, 0, size=entry.size)
 
 
 def check_orphans(

@@ -17,7 +17,12 @@ from ottla.log.check.order import (
     check_leader_epochs,
     check_offsets,
 )
-from ottla.log.check.side_files import check_orphans, check_partition_metadata, check_swaps
+from ottla.log.check.side_files import (
+    check_file_names,
+    check_orphans,
+    check_partition_metadata,
+    check_swaps,
+)
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.read.walk import walk_file
 from ottla.storage.files import File, open_remaining
@@ -89,6 +94,7 @@ def problems_beside(
     partition: Partition, options: StorageOptions = DEFAULT_OPTIONS
 ) -> Iterator[Violation]:
     """What is wrong with the files beside the logs, as far as they tell by themselves."""
+    yield from check_file_names(partition)
     yield from check_swaps(partition)
     yield from check_orphans(partition, LogState(), 0, options)
     yield from check_partition_metadata(partition, options)

@@ -24,7 +24,7 @@ from ottla.storage.object_store import StorageOptions
 # Verdicts: what the search alone says of a batch.
 USABLE: Final = 0
 EMBEDDED: Final = 1  # it lies in the value of a record
-BELOW_BASE: Final = 2  # its offsets are below the base of its segment
+OUTSIDE: Final = 2  # its offsets are below the base of its segment, or leave none for the log end
 UNREADABLE: Final = 3  # its records do not decode
 BACKWARDS: Final = 4  # it is a wrapper that ends, as it says, before its messages begin
 

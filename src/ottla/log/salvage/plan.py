@@ -21,8 +21,8 @@ from ottla.log.files.partition import Partition, Segment
 from ottla.log.salvage.chain import choose_chain
 from ottla.log.salvage.found import (
     BACKWARDS,
-    BELOW_BASE,
     EMBEDDED,
+    OUTSIDE,
     UNREADABLE,
     USABLE,
     FoundBatches,
@@ -34,8 +34,8 @@ from ottla.log.salvage.found import (
 _DETAILS: Final = {
     USABLE: "it does not follow the batches around it",
     EMBEDDED: "a batch inside the value of a record",
-    BELOW_BASE: "an offset below the segment's base {base_offset}",
     BACKWARDS: "a wrapper: its own offset is below those of its messages",
+    OUTSIDE: "an offset below the segment's base {base_offset}, or the last of all",
 }
 
 

@@ -16,11 +16,12 @@ from ottla.kernels import status
 from ottla.kernels.search import salvage
 from ottla.kernels.search.salvage import Intact
 from ottla.kernels.tables import Batches, Wanted, allocate_batches, take_batches
+from ottla.log.check.order import have_no_end
 from ottla.log.read.buffer import WINDOW_BYTES, Buffer
 from ottla.log.salvage.found import (
     BACKWARDS,
-    BELOW_BASE,
     EMBEDDED,
+    OUTSIDE,
     UNREADABLE,
     USABLE,
     FoundPiece,
@@ -48,7 +49,8 @@ def find_intact(file: File, base_offset: int, max_batch_bytes: int) -> Iterator[
 def _piece(
     batches: Batches, kinds: Int64s, base_offset: int, broken: dict[int, Violation]
 ) -> FoundPiece:
-    verdicts = np.where(batches.last_offset < base_offset, BELOW_BASE, USABLE).astype(np.uint8)
+    outside = (batches.last_offset < base_offset) | have_no_end(batches)
+    verdicts = np.where(outside, OUTSIDE, USABLE).astype(np.uint8)
     # No CRC covers the offset of a wrapper: with one that was lost, batches behind it may fall.
     falls = (batches.magic < CURRENT_MAGIC) & (batches.base_offset > batches.last_offset)
     verdicts[falls] = BACKWARDS

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+from ottla.errors import PublishError
 from ottla.format.names import Kind, file_name
 from ottla.format.sentinels import INT32_MAX, NO_OFFSET
 from ottla.kernels.producers.state import Markers
 from ottla.kernels.tables import Batches, take_batches
+from ottla.log.check.order import have_no_end
 from ottla.log.files.checkpoints import EpochStart
 from ottla.log.files.offset_index import write_offset_index
 from ottla.log.files.time_index import write_time_index
@@ -51,6 +53,7 @@ class LogWriter:
 
     def _append_to_segment(self, region: Region, batches: Batches, row: int) -> int:
         """Append rows from `row` on, and return the one that needs another segment."""
+        self._refuse_no_end(batches)
         if self._indexes.size == 0:
             self._start_where_it_fits(batches, row)
         stop = self._indexes.append(batches, row)
@@ -60,6 +63,13 @@ class LogWriter:
             self._log[1].write(region.data[begin - region.position : end - region.position].data)
         self.next_offset = int(batches.last_offset[stop - 1]) + 1
         return stop
+
+    def _refuse_no_end(self, batches: Batches) -> None:
+        if have_no_end(batches).any():
+            raise PublishError(
+                f"{self.directory}: there are no offsets left for the log end: a batch comes to"
+                f" 2^63-1 or past it; `ottla verify` names it in a log"
+            )
 
     def _start_where_it_fits(self, batches: Batches, row: int) -> None:
         """An empty segment whose base no index can reach from is rolled (LogSegment.shouldRoll)."""
