@@ -22,7 +22,7 @@ from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
 from ottla.catalog.slices import Slice, cut_log
 from ottla.connector import TIMESTAMP_TYPE, headers_or_null, microseconds
-from ottla.errors import CorruptLogError, OptionError, Rule, Violation
+from ottla.errors import CorruptLogError, OptionError, PublishError, Rule, Violation
 from ottla.format.names import TopicPartition
 from ottla.jobs.export.json_lines import json_lines
 from ottla.jobs.export.source import (
@@ -202,7 +202,9 @@ def _read_accounts(out: str, storage: StorageOptions) -> Accounts:
             continue  # a save has none
         account = read_json(path, storage)
         options = account.get("options")
-        if isinstance(options, dict) and options.get("command") == "export":
+        if not isinstance(options, dict):
+            raise PublishError(f"{path} holds no account of a job: choose another OUT")
+        if options.get("command") == "export":
             accounts[path] = account
     return accounts
 
