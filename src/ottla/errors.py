@@ -194,15 +194,20 @@ class Violation:
             "stage": str(self.rule.stage),
             "topic": self.topic,
             "partition": self.partition,
-            "file": self.file,
+            "file": _utf8(self.file),
             "position": self.position,
             "size": self.size,
             "offset": self.offset,
             "lastOffset": self.last_offset,
             "found": self.found,
             "expected": self.expected,
-            "detail": self.detail,
+            "detail": _utf8(self.detail),
         }
+
+
+def _utf8(text: str) -> str:
+    """Text with the name of a file in it, for columns: Arrow has no strings but UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class CorruptLogError(Exception):

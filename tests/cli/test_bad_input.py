@@ -91,6 +91,7 @@ def test_a_file_that_shrinks_below_a_walk_ends_it(tmp_path: Path) -> None:
 
 
 LAST = 2**63 - 1
+BAD_NAME = os.fsdecode(b"\xff.log")
 NO_END = {
     # A batch at the last offset of all, and one whose last offset wraps.
     "at-the-end": (LAST, 1),
@@ -125,7 +126,7 @@ def test_no_log_without_an_end_is_written(tmp_path: Path, name: str, base: int, 
 
 
 @pytest.mark.parametrize("command", ["ls", "verify"])
-@pytest.mark.parametrize("name", [f"{2**63}.log", f"{2**63}.snapshot", "x.index", ".log"])
+@pytest.mark.parametrize("name", [f"{2**63}.log", f"{2**63}.snapshot", "x.index", ".log", BAD_NAME])
 def test_a_file_that_no_offset_names_is_reported(tmp_path: Path, command: str, name: str) -> None:
     log = write_partition(tmp_path / "logs", "orders-0", 0, batch([Row(0, 1000, b"k", b"v")]))
     log.with_name(name).write_bytes(b"")
