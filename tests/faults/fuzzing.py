@@ -11,12 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from builders import Row, batch
+from builders import Row, batch, reseal
 from cli.here import run
 from log.generated import marker, random_log, write_partition
 
 CPU_SECONDS = 20
 MEMORY = 600 << 20  # above what a fork begins with
+# It tries all codecs at their highest levels, in threads: more than others may have.
+_MORE_MEMORY = {"report": 1700 << 20}
 _TEXT = ["", "0\n", "0\n1\n0 0\n", "0\n9\n", "9\n", "\x1b[2J", "version: 0\ntopic_id: x", "{", "[]"]
 _NAMES = [
     "0.log",
@@ -34,8 +36,16 @@ _NAMES = [
     "partition.metadata",
     "\x1b[2J",
     "ÿ" * 100,
+    f"{'9' * 251}.log",
+    os.fsdecode(b"\xff\xfe.log"),
+    os.fsdecode(b"\xff\xfe"),
 ]
 _FOLDERS = ["lost+found", "a-0", "a-00", "a-9999999999", "-0", "a-0.x-delete", "\n-1", "t" * 250]
+_FOLDERS += [f"{'t' * 253}-0", os.fsdecode(b"\xff-0"), os.fsdecode(b"\xfe"), "/".join("d" * 60)]
+# Position and size in a batch of magic 2: offsets, length, flags, times, producer and count.
+_FIELDS = [(0, 8), (8, 4), (12, 4), (16, 1), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (51, 2)]
+_FIELDS += [(53, 4), (57, 4)]
+NOBODY = 65534
 _SIDES = [
     "meta.properties",
     "log-start-offset-checkpoint",
@@ -62,7 +72,7 @@ class Outcome(NamedTuple):
             self.status in (0, 1, 2)
             and "Traceback" not in self.told
             and self.cpu_seconds <= CPU_SECONDS
-            and self.memory <= MEMORY
+            and self.memory <= _MORE_MEMORY.get(self.words[0], MEMORY)
         )
 
 
@@ -98,6 +108,30 @@ def _bytes(chooser: random.Random, root: Path) -> None:
     path.write_bytes(data)
 
 
+def _field(chooser: random.Random, root: Path) -> None:
+    """A field of the first batch at an end of its range; some batches say that they are whole."""
+    path = chooser.choice([one for one in _files(root) if one.suffix == ".log"])
+    data = bytearray(path.read_bytes())
+    if len(data) < 61:  # no batch of magic 2
+        return
+    length = int.from_bytes(data[8:12], "big")
+    for at, size in chooser.sample(_FIELDS, chooser.randrange(1, 3)):
+        top = 1 << 8 * size
+        number = chooser.choice((0, 1, top // 2 - 2, top // 2 - 1, top // 2, top - 2, top - 1))
+        data[at : at + size] = number.to_bytes(size, "big")
+    if chooser.random() < 0.7:
+        data[: 12 + length] = reseal(bytes(data[: 12 + length]))
+    path.write_bytes(data)
+
+
+def _of_another(chooser: random.Random, root: Path) -> None:
+    """A file of one partition under its name, or another's, in another partition."""
+    one, other = chooser.choice(_files(root)), chooser.choice(_files(root))
+    target = other.with_name(chooser.choice([one.name, other.name]))
+    if target != one and (target in _files(root) or not os.path.lexists(target)):
+        shutil.copyfile(one, target)
+
+
 def _cut(chooser: random.Random, root: Path) -> None:
     path = chooser.choice(_files(root))
     os.truncate(path, chooser.randrange(path.stat().st_size + 200))
@@ -120,7 +154,7 @@ def _side_file(chooser: random.Random, root: Path) -> None:
 
 def _folder(chooser: random.Random, root: Path) -> None:
     path = root / "logs" / chooser.choice(_FOLDERS)
-    path.mkdir(exist_ok=True)
+    path.mkdir(exist_ok=True, parents=True)
     if chooser.random() < 0.5:
         (path / chooser.choice(_NAMES)).write_bytes(chooser.randbytes(80))
 
@@ -161,6 +195,8 @@ def _rights(chooser: random.Random, root: Path) -> None:
 
 _DAMAGES: list[Callable[[random.Random, Path], None]] = [
     *[_bytes] * 4,
+    *[_field] * 4,
+    *[_of_another] * 2,
     _cut,
     _double,
     *[_side_file] * 3,
@@ -202,12 +238,13 @@ def run_seed(seed: int, sound: Path, folder: Path) -> Outcome:
     shutil.copytree(sound, root)
     damage(chooser, root)
     words = choose_words(chooser, root)
+    as_nobody = chooser.random() < 0.3 and os.geteuid() == 0
     told = folder / f"{seed}.told"
     began, say_began = os.pipe()
     child = os.fork()
     if child == 0:
         os.write(say_began, str(_resident()).encode())
-        _run_in_child(words, told)
+        _run_in_child(words, told, as_nobody)
     before = int(os.read(began, 32))
     os.close(began)
     os.close(say_began)
@@ -225,13 +262,27 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def _run_in_child(words: list[str], told: Path) -> None:
+def _drop_rights(root: Path) -> None:
+    """Become a user whom rights stop, and who owns some of the files."""
+    for number, path in enumerate([root, *_files(root)]):
+        if number % 5 < 4:
+            os.chown(path, NOBODY, NOBODY)
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def _run_in_child(words: list[str], told: Path, as_nobody: bool) -> None:
     status = 99
     try:
+        stream = told.open("w", errors="backslashreplace")
+        if as_nobody:
+            _drop_rights(told.with_suffix(""))
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS + 1, CPU_SECONDS + 2))
         signal.alarm(10 * CPU_SECONDS)  # one that waits uses no time
         ran = run(*words)
-        told.write_text(ran.err[-5000:], errors="backslashreplace")
+        with stream:
+            stream.write(ran.err[-5000:])
         status = ran.status
     finally:
         sys.stdout.flush()
