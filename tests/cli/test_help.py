@@ -1,5 +1,7 @@
 """The examples of `--help` run as they are printed."""
 
+import argparse
+import importlib
 import os
 import shutil
 import subprocess
@@ -12,7 +14,7 @@ import builders
 from builders import Row
 from cli.command import run
 from golden import GOLDEN
-from ottla.cli import COMMANDS, GROUPS, main
+from ottla.cli import COMMANDS, GROUPS, main, warm
 from ottla.cli.parsers import dump, inspect
 from ottla.jobs.demo import make_logs
 
@@ -104,3 +106,16 @@ def test_help_waits_for_nothing_heavy(command: str) -> None:
     )
     assert done.stdout.startswith("usage: ")
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_warm_runs_every_job() -> None:
+    """With the kernels that are kept; a line that no command takes would end with 2."""
+    run_by_engine = {name for name in COMMANDS if "--engine" in _flags(name)}
+    assert run_by_engine <= {line.split()[0] for line in warm.LINES}
+    assert main(["warm", "--quiet"]) == 0
+
+
+def _flags(command: str) -> set[str]:
+    subparsers = argparse.ArgumentParser().add_subparsers()
+    importlib.import_module(f"ottla.cli.parsers.{command}").add_parser(subparsers, "a summary")
+    return set(subparsers.choices[command].format_help().split())

@@ -12,11 +12,12 @@ from ottla.jobs.demo import make_logs
 
 # The first ones take longest: two processes that begin together share little. Jobs come last, and
 # find most of their kernels kept. LOGS and OUT stand for folders; one topic of LOGS is damaged.
-_COMMANDS: Final = (
+LINES: Final = (
     "dump LOGS --format text",
     "dump LOGS --format jsonl",
     "transactions LOGS --format jsonl",
     "ls LOGS --format jsonl",
+    "report LOGS -o OUT --engine local",
     "verify LOGS --engine local",
     "salvage LOGS OUT --engine local",
     "export LOGS OUT --engine local --mode DROPMALFORMED",
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001
     with tempfile.TemporaryDirectory(prefix="ottla-warm-") as folder:
         make_logs(os.path.join(folder, "logs"))
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            codes = list(pool.map(lambda line: _run(line, folder), _COMMANDS))
+            codes = list(pool.map(lambda line: _run(line, folder), LINES))
     return max(code if code > 1 else 0 for code in codes)
 
 
