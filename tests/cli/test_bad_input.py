@@ -133,3 +133,9 @@ def test_a_file_that_no_offset_names_is_reported(tmp_path: Path, command: str, n
     ran = run(command, tmp_path / "logs", "--format", "jsonl")
     assert ran.status == 1
     assert '"file-name"' in ran.out
+
+
+def test_a_marker_of_an_unknown_codec_is_none(tmp_path: Path) -> None:
+    data = batch([Row(0, 5, b"\0\0\0\1", bytes(6))], attributes=0x37, producer=(7, 2, -1))
+    write_partition(tmp_path / "logs", "orders-0", 0, data)
+    assert run("transactions", "--completed", tmp_path / "logs").status in (0, 1)

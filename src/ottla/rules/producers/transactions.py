@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ottla.batch.attributes import codec_ids
 from ottla.codec import Arena, CodecError, decompress_into
 from ottla.format.arrays import Bools
-from ottla.format.attributes import CODEC_MASK, ControlType
+from ottla.format.attributes import CODEC_MASK, CODEC_NAMES, ControlType
 from ottla.format.layout import BATCH_OVERHEAD, TRANSACTION_INDEX_ENTRY, position_of
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels.bytes.crc import crc32c
@@ -127,8 +127,10 @@ def _read_compressed(region: Region, batches: Batches, markers: Markers) -> None
         markers.control_type[row] = NO_MARKER
         payload = region.data.data[int(ends[row] - batches.size[row]) + BATCH_OVERHEAD : ends[row]]
         arena.at = BATCH_OVERHEAD
+        codec = int(codec_ids(batches)[row])
+        if codec not in CODEC_NAMES:
+            continue
         try:
-            codec = int(codec_ids(batches)[row])
             size = decompress_into(codec, 2, payload, arena, MAX_MARKER_BATCH_BYTES)
         except CodecError:
             continue
