@@ -30,8 +30,7 @@ def test_a_topic_may_have_the_longest_name(tmp_path: Path, name: str, length: in
         write_partition(tmp_path / "logs", f"{topic}-0", 0, batch([Row(0, 1000, b"k", b"v")]))
     ran = run(name, tmp_path / "logs", tmp_path / "out", *WRITERS[name], "--quiet")
     assert ran.status in (0, 1), ran.err
-    (line,) = ran.err.splitlines()
-    assert " runs in this process: " in line
+    assert not ran.err
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
 
 

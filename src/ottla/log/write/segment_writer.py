@@ -68,7 +68,7 @@ class LogWriter:
         if have_no_end(batches).any():
             raise PublishError(
                 f"{self.directory}: there are no offsets left for the log end: a batch comes to"
-                f" 2^63-1 or past it; `ottla verify` names it in a log"
+                " 2^63-1 or past it"
             )
 
     def _start_where_it_fits(self, batches: Batches, row: int) -> None:
