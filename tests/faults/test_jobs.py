@@ -93,7 +93,7 @@ def test_a_job_killed_on_one_engine_around_its_commit_is_finished_by_the_other(
     counts[f"drivers killed {moment} the commit"] += 1
 
 
-@pytest.mark.parametrize(("name", "killed"), zip(JOBS, ENGINES * 2, strict=True))
+@pytest.mark.parametrize(("name", "killed"), list(zip(JOBS, ENGINES * 2, strict=True)))
 def test_a_driver_killed_at_a_random_moment(
     others: dict[str, Engine],
     logs: Path,
@@ -158,7 +158,7 @@ def test_workers_killed_while_they_work(
     counts[f"runs {'failed' if code else 'completed'} although workers were killed"] += 1
 
 
-@pytest.mark.parametrize(("name", "stopped"), zip(JOBS, ENGINES * 2, strict=True))
+@pytest.mark.parametrize(("name", "stopped"), list(zip(JOBS, ENGINES * 2, strict=True)))
 def test_a_full_disk(
     others: dict[str, Engine],
     logs: Path,
