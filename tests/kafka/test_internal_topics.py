@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +276,7 @@ def test_records_read_as_the_decoders_of_kafka_dump_log_print_them(
 def _said(folder: Path, topic: str) -> Iterator[str]:
     """The end of each line as the tool prints it: JSON without spaces, or the marker."""
     (partition,) = find_partitions([str(folder)])
-    only_log = type(partition)(folder.as_posix(), partition.name, partition.segments, (), {})
+    only_log = replace(partition, path=folder.as_posix(), named=(), others={})
     for batch in read_partition(only_log):
         for record in batch.to_pylist():
             yield _said_of_record(topic, record)
