@@ -223,3 +223,11 @@ def test_filling_from_a_file_that_ended_meanwhile_is_an_error(tmp_path: Path) ->
         os.truncate(tmp_path / "a", 70)
         with pytest.raises(OSError, match=r"/a shrank to 70 bytes while bytes up to 100"):
             file.fill(np.empty(60, dtype=np.uint8), 40, 60)
+
+
+def test_no_link_hides_a_directory_by_another_name(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "a.log").write_bytes(b"a")
+    for name in ("alpha-0", "zeta-0"):
+        (tmp_path / name).symlink_to(tmp_path / "orders-0")
+    assert [entry.path for entry in list_files(tmp_path)] == [str(tmp_path / "orders-0" / "a.log")]

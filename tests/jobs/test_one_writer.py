@@ -187,8 +187,7 @@ def test_a_log_that_is_there_stops_a_job_before_any_work(
     with pytest.raises(PublishError, match="orders-0 is in the way: choose another OUT"):
         WRITERS[name](logs, out)
     assert tree(out) == before
-    (job,) = Path(f"{out}.ottla").glob("*/")
-    assert os.listdir(job) == ["lock"]
+    assert open_journals(str(out)) == []
 
 
 PLACES: dict[str, Callable[[Path, Path], Path]] = {
@@ -390,3 +389,23 @@ def test_a_refused_command_leaves_nothing_in_its_input(tmp_path: Path, command: 
     assert run(command, logs, logs / "a" / "b" / "out").status == 2
     assert run(command, tmp_path / "nothing", tmp_path / "a" / "b" / "out").status == 2
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_job_that_is_refused_before_any_work_leaves_no_journal(tmp_path: Path) -> None:
+    logs, out = write_log(tmp_path / "logs", {0: batch(rows(0, 3))}), tmp_path / "out"
+    assert run("convert", logs, out, "--codec", "lz4").status == 0
+    before = sorted(tmp_path.rglob("*"))
+    assert run("convert", logs, out, "--codec", "zstd").status == 2
+    assert open_journals(str(out)) == []
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_not_taken_by_itself_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = write_log(tmp_path / "logs", {0: batch(rows(0, 3))}, topic="__consumer_offsets")
+    assert run("export", logs, tmp_path / "out").status == 2
+    told = capsys.readouterr().err
+    assert (
+        "__consumer_offsets-0: internal topics are taken when they are named with --topic" in told
+    )

@@ -7,7 +7,7 @@ from ottla.catalog.catalog import Catalog
 from ottla.catalog.limits import resolve_limits
 from ottla.catalog.logs import Log, live_logs, refuse_replicas
 from ottla.catalog.missing import listed, no_logs, no_topic
-from ottla.errors import OptionError
+from ottla.errors import OptionError, Term
 from ottla.format.names import UNNAMED
 from ottla.log.files.partition import LogDirectory, Partition
 from ottla.log.read.bounds import Bounds
@@ -66,6 +66,12 @@ class ChosenLogs:
     def _named(self, logs: list[Log]) -> list[Log]:
         found = [log for log in logs if log.name != UNNAMED and self.choice.chooses(log.name)]
         if not found:
+            names = {each.title for each in self.partitions if each.name != UNNAMED}
+            if names:
+                raise OptionError(
+                    f"{listed(names)}: internal topics are taken when they are named with ",
+                    *(Term.TOPICS, "; directories that a broker deletes or moves never are"),
+                )
             raise OptionError(
                 f"{', '.join(self.paths)}: no directory here is named topic-partition, so that"
                 " nothing tells whose records these are; name the partition's folder or its log"

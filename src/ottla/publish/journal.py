@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Final
 
-from ottla.errors import PublishError, Term
+from ottla.errors import OptionError, PublishError, Term
 from ottla.publish.checked import (
     FinishedPartition,
     StagedFile,
@@ -41,7 +41,7 @@ from ottla.publish.checked import (
     read_json,
 )
 from ottla.publish.job import Job, journal_folder
-from ottla.publish.locks import PUBLISHED, busy, claim_output, lock_output, locked
+from ottla.publish.locks import LOCK, PUBLISHED, busy, claim_output, lock_output, locked
 from ottla.storage.files import (
     create_file,
     delete_file,
@@ -80,14 +80,24 @@ def run_job(out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS) -> I
     with claim_output(out), locked(job) as mine:
         if not mine:
             raise PublishError(f"another process is running this job: {job.folder}")
-        with lock_output(out):
-            if settle(out, storage, running=name):
-                raise busy(out)
-            if is_published(job):
-                _forget_if_taken_away(job)
-            elif is_committed(job):
-                publish(job)
-        yield job
+        try:
+            with lock_output(out):
+                if settle(out, storage, running=name):
+                    raise busy(out)
+                if is_published(job):
+                    _forget_if_taken_away(job)
+                elif is_committed(job):
+                    publish(job)
+            yield job
+        except (OptionError, PublishError):
+            _forget_if_not_begun(job)
+            raise
+
+
+def _forget_if_not_begun(job: Job) -> None:
+    """A job that was refused before any work leaves no journal behind."""
+    if not is_remote(job.out) and set(list_names(job.folder, job.storage)) <= {LOCK}:
+        discard(job)
 
 
 @contextmanager

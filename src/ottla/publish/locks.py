@@ -21,7 +21,7 @@ from ottla.publish.job import Job, journal_folder
 from ottla.storage.files import is_remote, local_path, make_folders
 
 PUBLISHED: Final = "published.json"
-_LOCK: Final = "lock"
+LOCK: Final = "lock"
 _WRITER: Final = "writer"
 
 _held: dict[str, int] = {}  # descriptors of the locks that `hold` took, by path
@@ -137,10 +137,10 @@ def lock_output(out: str) -> Iterator[None]:
 
 
 def _lock_path(job: Job) -> str:
-    return local_path(job.path(_LOCK))
+    return local_path(job.path(LOCK))
 
 
-def _lock(folders: Sequence[str], operation: int, name: str = _LOCK) -> int | None:
+def _lock(folders: Sequence[str], operation: int, name: str = LOCK) -> int | None:
     """Lock the last of some folders, each of which lies in the one before and is ours."""
     while True:
         descriptor = _open_lock(folders, name)

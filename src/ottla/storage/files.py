@@ -12,7 +12,8 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
@@ -330,19 +331,27 @@ def _list_local(path: Path, folders: list[str]) -> Iterator[Entry]:
     if not os.path.isdir(root):
         yield _entry(root)
         return
-    seen = set()
-    for folder, below, names in os.walk(root, onerror=_unlisted, followlinks=True):
-        real = os.path.realpath(folder)
-        if real in seen:  # a link led back: what lies below is listed already
-            below.clear()
-            continue
-        seen.add(real)
-        folders += [os.path.join(folder, name) for name in below]
-        for name in names:
-            try:
-                yield _entry(os.path.join(folder, name))
-            except FileNotFoundError:
-                continue  # deleted by a live broker since its directory was read
+    # What links lead to comes after what is there by itself: no link hides it by a name of its own.
+    seen, roots = set(), deque([root])
+    while roots:
+        for folder, below, names in os.walk(roots.popleft(), onerror=_unlisted):
+            real = os.path.realpath(folder)
+            if real in seen:  # what lies here and below is listed already
+                below.clear()
+                continue
+            seen.add(real)
+            paths = [os.path.join(folder, name) for name in below]
+            folders += paths
+            roots += sorted(filter(os.path.islink, paths))
+            yield from _entries(os.path.join(folder, name) for name in names)
+
+
+def _entries(paths: Iterable[str]) -> Iterator[Entry]:
+    for path in paths:
+        try:
+            yield _entry(path)
+        except FileNotFoundError:
+            continue  # deleted by a live broker since its directory was read
 
 
 def _unlisted(error: OSError) -> None:
