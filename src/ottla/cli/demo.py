@@ -56,7 +56,7 @@ def _steps(logs: str, out: str) -> list[DemoStep]:
         DemoStep(
             "Records as JSON lines", ("dump", "--format", "jsonl", "--max-messages", "3", order)
         ),
-        DemoStep("Every rule on every byte, on Spark", ("verify", *text, logs)),
+        DemoStep("Every rule on every byte", ("verify", *text, logs)),
         DemoStep(
             "What can be saved of the damaged partition, and what is lost",
             ("salvage", *text, logs, saved, "--topic", "payments"),

@@ -8,6 +8,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from ottla.cli.output import tell
 from ottla.jobs.demo import make_logs
 
 # The first ones take longest: two processes that begin together share little. Jobs come last, and
@@ -27,8 +28,10 @@ LINES: Final = (
 )
 
 
-def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001
+def run(arguments: argparse.Namespace) -> int:
     """Run each command in a process of its own, as many at a time as there are processors."""
+    if not arguments.quiet:
+        tell("ottla: compiling kernels for this machine, once; this can take minutes")
     with tempfile.TemporaryDirectory(prefix="ottla-warm-") as folder:
         make_logs(os.path.join(folder, "logs"))
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
