@@ -102,6 +102,7 @@ REFUSALS = [
     pytest.param("assign", "t", 'expected JSON such as {"topicA":[0,1]', id="assign-no-json"),
     pytest.param("assign", '{"t":0}', 'expected JSON such as {"topicA":[0,1]', id="assign-no-list"),
     pytest.param("startingOffsets", "first", "expected JSON", id="offsets-no-json"),
+    pytest.param("startingOffsets", "[" * 100_000, "expected", id="offsets-too-deep"),
     pytest.param("startingOffsets", '{"t":{"0":"x"}}', "expected JSON", id="offset-no-number"),
     pytest.param("startingOffsets", '{"t":{"0":true}}', "expected JSON", id="offset-boolean"),
     pytest.param("startingTimestamp", "now", "expected a whole number", id="timestamp-no-number"),

@@ -72,7 +72,6 @@ def run_plan(plan: OutputJob, arguments: argparse.Namespace, style: Format) -> l
 
     if arguments.evidence:
         plan = with_evidence(plan)
-
     sizes = (part.size for part in plan.parts.values())
     with engine_for(plan.title, sizes, arguments) as engine:
         rows = run_output_job(engine, plan)

@@ -35,7 +35,7 @@ def parse_json_object(text: str, form: str) -> dict[str, Any]:
     """The object that a text is; `form` is what was expected."""
     try:
         found = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(form) from error
     if not isinstance(found, dict):
         raise OptionError(form)
