@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
+RUNNABLE := $(VENV)/.runnable
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # A file's tests stay together, for what they share; each process has a Spark of its own.
@@ -14,12 +15,12 @@ INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tes
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-nojit test-spark test-kafka test-browser test-faults test-newcomer soak \
-	lint types bench constraints java
+	lint types bench captures constraints java
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-demo: $(READY) java ## Every command on the logs of a small, unlucky cluster; leaves them and a report
+demo: $(or $(wildcard $(READY)),$(RUNNABLE)) ## A tour of the commands on the logs of a small, unlucky cluster
 	$(BIN)/ottla warm
 	$(BIN)/ottla demo
 
@@ -60,11 +61,16 @@ lint: $(READY) ## Style, format, the direction of imports and code that nobody c
 	$(BIN)/lint-imports
 	$(BIN)/vulture
 
-types: $(READY) ## mypy --strict
+types: $(READY) ## mypy --strict, also on a program that uses the package
 	$(BIN)/mypy
+	$(BIN)/mypy --strict examples/tables.py
 
 bench: $(READY) java ## Decode, encode, scan and verify against Kafka's Java classes
 	$(BIN)/python -m benchmarks
+
+captures: $(READY) ## Renew docs/captures, what a terminal shows of commands on the demo's logs
+	@command -v tmux >/dev/null || { echo 'Captures need tmux (Debian: apt-get install tmux).' >&2; exit 2; }
+	PYTHONPATH=tests $(BIN)/python -m cli.captures
 
 constraints: ## Renew constraints.txt from a clean install of the newest versions
 	rm -rf build/newest
@@ -74,12 +80,21 @@ constraints: ## Renew constraints.txt from a clean install of the newest version
 	build/newest/bin/python -m pip freeze | sed '/^ottla /d' >> build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
+# Running needs less than testing: the demo of a fresh clone waits for no tools of developers.
+$(RUNNABLE): pyproject.toml constraints.txt
+	$(call install,spark)
+
 $(READY): pyproject.toml constraints.txt
+	$(call install,spark$(comma)dev)
+
+comma := ,
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo 'Ottla needs Python 3.11 or newer: install it, then make PYTHON=python3.11 ...' >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(1)]'
 	@touch $@
+endef
 
 # Spark takes the java of JAVA_HOME first. Version strings are "17.0.15", or "1.8.0" for Java 8.
 java:

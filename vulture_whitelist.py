@@ -16,9 +16,17 @@ typing_context
 
 # Python and libraries read these.
 _.__getattr__  # of the package: names that need Spark are imported when asked for
+_.__dir__  # of the package
+Frame  # types of what needs Spark, pandas or Polars
+pd
+pl
+_._repr_html_  # notebooks call it
+batch_size  # Polars says how large batches should be
 _._value_  # of an enum
 _.atexit  # of a finalizer: nothing runs when the process ends
 _.writeable  # a flag of NumPy
+_._check_value  # of argparse
+_.required
 
 # Numba calls or reads these, of its own classes that ours are made from.
 _.get_source_stamp
@@ -53,6 +61,12 @@ _.METADATA
 # The benchmark of internal topics reads one partition; so do tests.
 read_partition
 
-# `ottla clone` will write these files.
-write_meta_properties
-write_clean_shutdown
+_.load_overload  # Numba calls it
+
+# Python programs call these of what `ottla.open` gives; so do tests and examples.
+_.restore
+_.export
+_.to_polars
+_.lazy
+_.to_duckdb
+_.to_spark

@@ -1,8 +1,11 @@
 """`python -m benchmarks [NAME ...] [--quick] [--only TEXT] [--publish]`."""
 
 import argparse
+import compileall
+from pathlib import Path
 
 from benchmarks import (
+    bench_clone,
     bench_compact,
     bench_decode,
     bench_encode,
@@ -14,9 +17,13 @@ from benchmarks import (
     bench_scan,
     bench_spark,
     bench_startup,
+    bench_tables,
+    bench_tiered,
+    bench_where,
 )
 from benchmarks.corpus import FULL, QUICK
 from benchmarks.table import markdown, publish
+from ottla import __file__ as ottla
 
 PER_FILE = {"decode": bench_decode, "encode": bench_encode, "scan": bench_scan}
 WHOLE = {
@@ -28,6 +35,10 @@ WHOLE = {
     "compact": bench_compact,
     "kafka": bench_kafka,
     "startup": bench_startup,
+    "tables": bench_tables,
+    "where": bench_where,
+    "tiered": bench_tiered,
+    "clone": bench_clone,
 }
 BENCHMARKS = PER_FILE | WHOLE
 
@@ -40,6 +51,8 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="files whose label has TEXT")
     parser.add_argument("--publish", action="store_true", help="keep the tables in the README")
     arguments = parser.parse_args()
+    # As `pip install` does: with PYTHONDONTWRITEBYTECODE every process compiles a checkout anew.
+    compileall.compile_dir(Path(ottla).parent, quiet=1)
     plan = QUICK if arguments.quick else FULL
     cases = [case for case in plan.cases if arguments.only in str(case)]
     for name in arguments.names or BENCHMARKS:

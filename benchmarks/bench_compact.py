@@ -110,7 +110,7 @@ def _compact(count: int) -> tuple[float, int]:
     for path in (out, Path(f"{out}.ottla")):
         shutil.rmtree(path, ignore_errors=True)
     command = [sys.executable, "-m", "ottla.cli", "compact", str(root), str(out)]
-    command += ["--include-active", "--master", "local[2]", "--segment-bytes", "256m"]
+    command += ["--json", "--include-active", "--master", "local[2]", "--segment-bytes", "256m"]
     environment = os.environ | {"SPARK_DRIVER_MEMORY": DRIVER_MEMORY}
     begin = time.perf_counter()
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)

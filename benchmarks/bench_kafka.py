@@ -43,6 +43,7 @@ ROUNDS = 2
 COUNT_TO_CONNECTOR = 4.0
 PARQUET_TO_CONNECTOR = 4.0
 DUMP_TO_KAFKA = 10.0
+VERIFY_TO_KAFKA = 5.0
 
 Work = Callable[[], object]
 
@@ -96,28 +97,28 @@ def _values(number: int) -> Iterator[str]:
 
 
 def _queries(spark: SparkSession, broker: Broker, records: int) -> Iterator[tuple[str, ...]]:
-    ours, theirs = _ours(spark, broker), _connector(spark, broker)
+    ours, theirs = _ours(spark, broker), connector_frame(spark, broker)
     assert ours.count() == theirs.count() == records
     work: list[tuple[str, Callable[[DataFrame], object], float | None]] = [
         ("count()", DataFrame.count, COUNT_TO_CONNECTOR),
-        ("sum(length(value))", _sum_lengths, None),
+        ("sum(length(value))", sum_lengths, None),
     ]
     for what, run, target in work:
         turns = {"ours": lambda run=run: run(ours), "theirs": lambda run=run: run(theirs)}
-        best = _best(records, WARM_UP_TURNS, ROUNDS, **turns)
-        yield _line(f"{what}, and Spark's Kafka connector", best, target)
+        best = best_of(records, WARM_UP_TURNS, ROUNDS, **turns)
+        yield figure_line(f"{what}, and Spark's Kafka connector", best, target)
 
 
 def _ours(spark: SparkSession, broker: Broker) -> DataFrame:
     return spark.read.format("kafka-log").option("subscribe", TOPIC).load(str(broker.log_dir))
 
 
-def _connector(spark: SparkSession, broker: Broker, headers: str = "false") -> DataFrame:
+def connector_frame(spark: SparkSession, broker: Broker, headers: str = "false") -> DataFrame:
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
     return reader.option("subscribe", TOPIC).option("includeHeaders", headers).load()
 
 
-def _sum_lengths(frame: DataFrame) -> object:
+def sum_lengths(frame: DataFrame) -> object:
     return frame.selectExpr("sum(length(value))").collect()
 
 
@@ -129,14 +130,14 @@ def _export(spark: SparkSession, broker: Broker, records: int, out: Path) -> tup
         run_output_job(SparkEngine(spark), plan_export(chosen, str(next(names)), ExportOptions()))
 
     def theirs() -> None:
-        frame = _connector(spark, broker, headers="true")  # an export has them
+        frame = connector_frame(spark, broker, headers="true")  # an export has them
         writer = frame.write.partitionBy("topic", "partition")
         writer.option("compression", "zstd").parquet(str(next(names)))
 
-    best = _best(records, WARM_UP_TURNS, ROUNDS, ours=ours, theirs=theirs)
+    best = best_of(records, WARM_UP_TURNS, ROUNDS, ours=ours, theirs=theirs)
     shutil.rmtree(out)
     what = "export to Parquet, and connector with Spark's writer"
-    return _line(what, best, PARQUET_TO_CONNECTOR)
+    return figure_line(what, best, PARQUET_TO_CONNECTOR)
 
 
 def _commands(log_dir: Path, records: int) -> Iterator[tuple[str, ...]]:
@@ -144,7 +145,7 @@ def _commands(log_dir: Path, records: int) -> Iterator[tuple[str, ...]]:
     ottla = str(Path(sys.executable).with_name("ottla"))
     tool = java("org.apache.kafka.tools.DumpLogSegments", class_path(KAFKA), "-Xmx1g")
     tool += ["--files", ",".join(logs), "--deep-iteration"]
-    commands: list[tuple[str, list[str], list[str], float | None]] = [
+    commands: list[tuple[str, list[str], list[str], float]] = [
         (
             "dump, and kafka-dump-log --print-data-log",
             [ottla, "dump", "--format", "text", *logs],
@@ -155,13 +156,13 @@ def _commands(log_dir: Path, records: int) -> Iterator[tuple[str, ...]]:
             "verify, and kafka-dump-log --deep-iteration",
             [ottla, "verify", str(log_dir), "--topic", TOPIC, "--quiet"],
             tool,
-            None,
+            VERIFY_TO_KAFKA,
         ),
     ]
     for what, ours, theirs, target in commands:
         turns = {"ours": lambda ours=ours: _run(ours), "theirs": lambda it=theirs: _run(it)}
-        best = _best(records, 0, 1, **turns)
-        yield _line(what, best, target)
+        best = best_of(records, 0, 1, **turns)
+        yield figure_line(what, best, target)
 
 
 def _run(command: list[str]) -> None:
@@ -169,7 +170,7 @@ def _run(command: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _best(records: int, warm_up: int, rounds: int, **contenders: Work) -> dict[str, float]:
+def best_of(records: int, warm_up: int, rounds: int, **contenders: Work) -> dict[str, float]:
     """Records per second of each; they take turns, of which the first `warm_up` do not count."""
     best = dict.fromkeys(contenders, 0.0)
     for number in range(warm_up + rounds):
@@ -182,6 +183,6 @@ def _best(records: int, warm_up: int, rounds: int, **contenders: Work) -> dict[s
     return best
 
 
-def _line(what: str, best: dict[str, float], target: float | None) -> tuple[str, ...]:
+def figure_line(what: str, best: dict[str, float], target: float | None) -> tuple[str, ...]:
     ours, theirs = best["ours"], best["theirs"]
     return (what, millions(ours), millions(theirs), *ratio(ours, theirs, target))

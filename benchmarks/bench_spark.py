@@ -15,14 +15,15 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from benchmarks.corpus import SEGMENTS, Case, Plan, segment, size_of
 from benchmarks.rounds import WARM_UP_TURNS, best_rates, timed
 from benchmarks.table import millions, ratio
+from ottla.connector import CONNECTOR_COLUMNS
 from ottla.options.read import ReadOptions, for_batch, parse_read_options
 from ottla.spark.reader import KafkaLogReader
-from ottla.spark.schema import CONNECTOR_FIELDS
 
 HEADING = ("what", "Ottla", "against", "ratio", "target")
 CODECS = ("none", "lz4", "zstd")
@@ -42,7 +43,7 @@ class NullSource(DataSource):
         return "null-log"
 
     def schema(self) -> StructType:
-        return StructType(list(CONNECTOR_FIELDS))
+        return from_arrow_schema(CONNECTOR_COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         given = {"path": self.options["blueprint"]}

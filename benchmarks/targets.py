@@ -14,6 +14,9 @@ VERIFY_TO_PREADV = 0.8
 WALK_TO_TOUCHING = 0.8
 PARTS_TO_WHOLE = 0.8  # a whole may cost 1.25 times its parts
 TRANSACTIONS_TO_WALK = 0.5
+WHERE_TO_FILTER = 3.0  # one record in a hundred
+TIERED_TO_PARTS = 0.6
+CLONE_TO_COPY = 0.7  # of `cp -r` and `sync`, with cold caches
 COMPACT_GROWTH = 1.2  # ten times the records may take so much more than ten times the time
 
 

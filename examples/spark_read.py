@@ -1,22 +1,29 @@
-"""Read log directories as tables: `python examples/spark_read.py PATH [TOPIC]`.
+"""Read log directories as tables: `python examples/spark_read.py [PATH [TOPIC]]`.
 
 PATH is a broker's `log.dirs`, a copy of it, one partition directory, or a prefix in a bucket.
+Without it, the logs of a small cluster are made and read; its payments are damaged, so that only
+its orders are.
 """
 
 import sys
-
-from pyspark.sql import SparkSession
+import tempfile
 
 import ottla
+import ottla.spark
+from ottla.jobs.demo import make_logs
 
 
-def main(path: str, topic: str | None = None) -> None:
-    spark = (
-        SparkSession.builder.master("local[*]")
-        .config("spark.python.daemon.module", "ottla.spark.daemon")
-        .config("spark.ui.enabled", "false")
-        .getOrCreate()
-    )
+def main(path: str | None = None, topic: str | None = None) -> None:
+    if path is None:
+        with tempfile.TemporaryDirectory() as folder:
+            make_logs(f"{folder}/kafka-logs")
+            read(f"{folder}/kafka-logs", "orders")
+    else:
+        read(path, topic)
+
+
+def read(path: str, topic: str | None) -> None:
+    spark = ottla.spark.session()
     chosen = {"subscribe": topic} if topic else {}
 
     # Only what is asked for is decoded: this opens no value.

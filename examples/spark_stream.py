@@ -1,21 +1,30 @@
-"""Follow a log directory into Parquet: `python examples/spark_stream.py PATH SINK`.
+"""Follow a log directory into Parquet: `python examples/spark_stream.py [PATH SINK]`.
 
 Run it again and it goes on where it stopped. Each record is in the sink once, also when the query
 is killed: positions are in the checkpoint, and the same positions always give the same records.
+Without PATH and SINK it follows the orders of a small cluster whose logs it makes.
 """
 
+import shutil
 import sys
+import tempfile
 
-from pyspark.sql import SparkSession
+import ottla.spark
+from ottla.jobs.demo import make_logs
 
 
-def main(path: str, sink: str) -> None:
-    spark = (
-        SparkSession.builder.master("local[*]")
-        .config("spark.python.daemon.module", "ottla.spark.daemon")
-        .config("spark.ui.enabled", "false")
-        .getOrCreate()
-    )
+def main(path: str | None = None, sink: str | None = None) -> None:
+    if path is not None and sink is not None:
+        follow(path, sink)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        make_logs(f"{folder}/kafka-logs")
+        shutil.rmtree(f"{folder}/kafka-logs/payments-0")  # which are damaged
+        follow(f"{folder}/kafka-logs", f"{folder}/sink")
+
+
+def follow(path: str, sink: str) -> None:
+    spark = ottla.spark.session()
     records = (
         spark.readStream.format("kafka-log")
         .option("startingOffsets", "earliest")

@@ -1,5 +1,6 @@
 """What tests of several folders share: the unpacked corpus and how many random cases run."""
 
+import os
 import tarfile
 from pathlib import Path
 
@@ -7,6 +8,20 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from corpus import DATA
+from ottla.notices import COMPILING
+from tiered.encoder import KEYS
+
+# A process says once that kernels compile: here that would be in whichever test comes first. Tests
+# of that sentence run commands in processes of their own.
+COMPILING._told = True
+
+# Spark's workers have the environment in which the JVM of this process was started, and whichever
+# test comes first starts it.
+os.environ |= {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "OTTLA_TIERED_KEYS": str(KEYS),
+}
 
 # Seeded, so that a run says the same twice; `make soak` draws new cases, and many more of them.
 settings.register_profile(

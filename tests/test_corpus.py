@@ -83,7 +83,7 @@ def test_many_files_in_one_call_are_dumped_one_after_another(corpus: Path) -> No
 @pytest.mark.parametrize("case", ["ok-v012-mixed-file", "bad-v2-lz4-bitflips-crcfixed"])
 def test_the_installed_command_prints_the_same(corpus: Path, case: str) -> None:
     path = str(corpus / "segments" / f"{case}.log")
-    command = [str(Path(sys.executable).with_name("ottla")), "dump", path]
+    command = [str(Path(sys.executable).with_name("ottla")), "dump", "--json", path]
     run = subprocess.run(command, capture_output=True, check=False, timeout=120)
     assert (run.returncode, run.stdout) == dump(path)
 

@@ -98,7 +98,7 @@ def test_the_examples_run(document: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, __file__, str(document)],
         cwd=tmp_path,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"},
         capture_output=True,
         text=True,
         check=False,

@@ -71,4 +71,4 @@ def test_the_demo_runs_where_only_the_package_is_installed(
     shown = run(ottla, "demo", "--out", "demo-out", folder=tmp_path)
     assert "Traceback" not in shown
     left = {path.name for path in (tmp_path / "demo-out").iterdir()}
-    assert {"kafka-logs", "salvaged", "parquet", "report.html"} <= left
+    assert {"kafka-logs", "salvaged", "cleaned", "parquet", "streamed", "report.html"} <= left

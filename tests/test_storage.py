@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from ottla.errors import OptionError
-from ottla.storage.files import (
+from ottla.storage.files import open_file, open_remaining, read_bytes
+from ottla.storage.listing import list_files
+from ottla.storage.writing import (
     create_file,
     delete_tree,
-    list_files,
     move_below,
     move_files,
-    open_file,
     open_output,
-    open_remaining,
-    read_bytes,
     write_file,
 )
 

@@ -1,10 +1,10 @@
-"""What `import ottla` offers beside Spark: a segment as Arrow, and Arrow as a segment."""
+"""Segments as Arrow, and Arrow as a segment; and logs as DataFrames of Spark."""
 
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,23 +17,19 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.batch.encode import encode_batches, split
 from ottla.batch.new_batch import NewBatch
 from ottla.errors import CorruptLogError, OptionError, PublishError, Rule, Violation
-from ottla.format.names import TopicPartition, parse_directory_name
+from ottla.format.attributes import Codec, codec_of
 from ottla.format.sentinels import MAX_SEQUENCE
 from ottla.kernels.tables import Int64s
-from ottla.log.read.index_entries import entries_beside
+from ottla.log.read.one_segment import OneSegment, open_segment
 from ottla.log.read.records import Mode, RecordRequest, read_records, to_batches
 from ottla.log.read.windows import read_windows
 from ottla.publish.job import has_siblings
 from ottla.publish.locks import refuse_claimed
-from ottla.storage.files import (
-    File,
-    Path,
-    is_remote,
-    local_path,
-    open_file,
-    open_output,
-    sync_directory,
-)
+from ottla.storage.paths import Path, is_remote, local_path
+from ottla.storage.writing import open_output, sync_directory
+
+if TYPE_CHECKING:
+    from ottla.spark.log import Frame, Option, Session
 
 PRODUCER_BATCH_BYTES: Final = 16384  # the default of a producer's batch.size
 
@@ -44,8 +40,9 @@ def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
     After bytes that are no batch reading goes on at the next batch that the index beside the file
     knows, or ends; `ottla verify` names such bytes.
     """
-    with open_file(path) as file:
-        for window in read_windows(file, find_next=entries_beside(file)):
+    segment = _open_segment(path)
+    with segment.file as file:
+        for window in read_windows(file, find_next=segment.find_next):
             if window.batches.position.size:
                 yield batches_to_arrow(window.batches)
 
@@ -66,17 +63,44 @@ def read_segment(
     if mode not in list(Mode):
         raise OptionError(f"no mode {mode!r}; modes are {', '.join(Mode)}")
     flags = wanted_flags(columns)
-    with open_file(path) as file:
-        wanted = RecordRequest(flags, name=_partition_of(file), max_batch_bytes=max_batch_bytes)
-        windows = read_windows(
-            file, find_next=entries_beside(file), max_batch_bytes=max_batch_bytes
-        )
+    segment = _open_segment(path)
+    with segment.file as file:
+        wanted = RecordRequest(flags, name=segment.name, max_batch_bytes=max_batch_bytes)
+        windows = read_windows(file, find_next=segment.find_next, max_batch_bytes=max_batch_bytes)
         yield from to_batches(read_records(windows, wanted), columns, Mode(mode))
 
 
-def _partition_of(file: File) -> TopicPartition:
-    path = file.path if is_remote(file.path) else os.path.abspath(local_path(file.path))
-    return parse_directory_name(os.path.basename(os.path.dirname(path)))[0]
+def read_log(
+    path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    spark: "Session | None" = None,
+    **options: "Option",
+) -> "Frame":
+    """Logs below `path` as a DataFrame; options are those of `format("kafka-log")`.
+
+    `columns` leaves the others undecoded, which Spark can not ask a Python source for by itself.
+    """
+    from ottla.spark import log  # it needs Spark, which may not be here
+
+    return log.read_log(path, columns=columns, spark=spark, **options)
+
+
+def write_log(frame: "Frame", path: str, **options: "Option") -> None:
+    """Append the rows of a DataFrame to logs below `path`; options as of `format("kafka-log")`."""
+    from ottla.spark import log
+
+    log.write_log(frame, path, **options)
+
+
+def _open_segment(path: Path) -> OneSegment:
+    """A segment; a directory of them is for `ottla.open`."""
+    if not is_remote(path) and os.path.isdir(local_path(path)):
+        raise OptionError(
+            f"{local_path(path)} is a directory, and this reads the file of one segment:"
+            f" ottla.open({os.fspath(path)!r}).scan() reads all that is in it"
+        )
+    return open_segment(path)
 
 
 def write_segment(
@@ -84,13 +108,17 @@ def write_segment(
     path: Path,
     *,
     new_batch: NewBatch = NewBatch(),  # noqa: B008  (frozen)
+    codec: str | Codec | None = None,
     batch_bytes: int = PRODUCER_BATCH_BYTES,
 ) -> int:
     """Write records as a new segment and return its bytes; it appears under its name when whole.
 
     The columns key, value, offset, timestamp and headers are written, each if it is there. Records
     are cut into batches as a producer with `batch.size` does; sequences go on from batch to batch.
+    A `codec`, or its name, stands for that of `new_batch`.
     """
+    if codec is not None:
+        new_batch = replace(new_batch, codec=codec_of(codec))
     if is_remote(path):
         raise OptionError(
             f"{path}: write_segment writes local files; the Spark sink writes to stores"

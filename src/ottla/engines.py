@@ -1,20 +1,17 @@
 """Which engine runs a job, and why: this process for small work, Spark for large work."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import Final
 
-from ottla.engine.local import DEFAULT_MEMORY, LocalEngine
+from ottla.engine.local import LocalEngine
 from ottla.errors import OptionError, Term
 from ottla.jobs.engine import Engine
+from ottla.options.engine import DEFAULT_LOCAL_BYTES, DEFAULT_MEMORY
 from ottla.options.texts import format_bytes
-
-DEFAULT_LOCAL_BYTES: Final = 1 << 30
 
 
 class EngineKind(StrEnum):
@@ -47,9 +44,13 @@ def start_engine(
         yield LocalEngine(options.memory, options.quiet)
         return
     from ottla.spark.engine import SparkEngine
-    from ottla.spark.session import run_session
+    from ottla.spark.start import find_session, run_session
 
     tell(f"{title} runs on Spark: {why}")
+    running = find_session() if options.master is None else None
+    if running is not None:  # a program's own, which goes on after the job
+        yield SparkEngine(running, options.quiet)
+        return
     with run_session(title, options.master) as spark:
         yield SparkEngine(spark, options.quiet)
 
@@ -71,17 +72,18 @@ def choose_engine(size: int, options: EngineOptions) -> tuple[EngineKind, str]:
     amount, limit = format_bytes(size), format_bytes(options.local_bytes)
     if size <= options.local_bytes:
         return EngineKind.LOCAL, f"{amount}, and Spark is for more than {limit}"
-    lacking = _lacking()
+    lacking = find_lacking()
     if lacking is not None:
         return EngineKind.LOCAL, f"{amount} are work for Spark, but {lacking}"
     return EngineKind.SPARK, f"{amount} are more than {limit}"
 
 
-def _lacking() -> str | None:
+def find_lacking() -> str | None:
     """What Spark would need that this machine does not have."""
     if find_spec("pyspark") is None:
         return "there is no PySpark here"
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which("java", path=os.path.join(home, "bin") if home else None) is None:
-        return "there is no Java here"
-    return None
+    from ottla.spark.java import MINIMUM as JAVA  # that folder is for those who have it
+    from ottla.spark.java import find_java_problem
+
+    problem = find_java_problem()
+    return None if problem is None else f"it needs Java {JAVA} or newer, and {problem}"

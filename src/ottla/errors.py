@@ -140,6 +140,7 @@ class Rule(str, Enum):
     TRANSACTION_INDEX_ORDER = "transaction-index-order", Stage.INDEX
     TRANSACTION_INDEX_LOG = "transaction-index-log", Stage.INDEX
     # Other files beside the log.
+    SIDE_FILE_SIZE = "side-file-size", Stage.FILE
     SIDE_FILE_HAS_LOG = "side-file-has-log", Stage.FILE, Severity.WARNING
     FILE_NAME = "file-name", Stage.FILE
     SWAP_FINISHED = "swap-finished", Stage.FILE, Severity.WARNING
@@ -151,6 +152,16 @@ class Rule(str, Enum):
     PARTITION_METADATA_READABLE = "partition-metadata-readable", Stage.FILE
     META_PROPERTIES_READABLE = "meta-properties-readable", Stage.FILE
     DIRECTORY_NAME = "directory-name", Stage.FILE
+    # What remote storage keeps of a log (ottla.log.tiered, ottla.storage.kept).
+    REMOTE_CHUNK_OPENS = "remote-chunk-opens", Stage.FRAMING
+    REMOTE_MANIFEST_READABLE = "remote-manifest-readable", Stage.FILE
+    REMOTE_OBJECT_COMPLETE = "remote-object-complete", Stage.FILE
+    REMOTE_OBJECT_FINISHED = "remote-object-finished", Stage.FILE, Severity.WARNING
+    REMOTE_SEGMENT_END = "remote-segment-end", Stage.FILE
+    REMOTE_STATE_KNOWN = "remote-state-known", Stage.FILE, Severity.NOTE
+    REMOTE_LINEAGE = "remote-lineage", Stage.FILE, Severity.WARNING
+    REMOTE_OVERLAP = "remote-overlap", Stage.FILE, Severity.NOTE
+    REMOTE_GAP = "remote-gap", Stage.LOG
     # Reading a planned part of a log (ottla.log.read.windows).
     SLICE_COMPLETE = "slice-complete", Stage.FILE
     # What the connector's columns have no room for (ottla.connector).
@@ -192,21 +203,21 @@ class Violation:
             "rule": str(self.rule),
             "severity": str(self.rule.severity),
             "stage": str(self.rule.stage),
-            "topic": self.topic,
+            "topic": None if self.topic is None else _utf8(self.topic),
             "partition": self.partition,
             "file": _utf8(self.file),
             "position": self.position,
             "size": self.size,
             "offset": self.offset,
             "lastOffset": self.last_offset,
-            "found": self.found,
-            "expected": self.expected,
+            "found": None if self.found is None else _utf8(self.found),
+            "expected": None if self.expected is None else _utf8(self.expected),
             "detail": _utf8(self.detail),
         }
 
 
 def _utf8(text: str) -> str:
-    """Text with the name of a file in it, for columns: Arrow has no strings but UTF-8."""
+    """Text with names or contents of files in it, for columns: Arrow has no strings but UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -251,6 +262,7 @@ class Term(Enum):
     MASTER = "a Spark master"
     MEMORY = "memory"
     FOLLOW_LINKS = "following links"
+    DUMP = "the command that dumps files"
 
 
 class WordedError(Exception):

@@ -8,7 +8,7 @@ import pytest
 
 import builders
 from builders import Row, varint
-from cli.command import run
+from cli.command import run_json
 from ottla.batch.decode import Decoder
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
@@ -98,7 +98,7 @@ def test_a_broken_batch_is_named_by_its_rule(data: bytes, rule: Rule) -> None:
 def test_a_control_record_that_kafka_can_not_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(builders.batch([Row(0, 0, b"\0\0\0", b"")], attributes=0x20))
-    done = run("dump", path)
+    done = run_json("dump", path)
     assert done.status == 1
     assert [line["rule"] for line in done.of("error")] == [Rule.CONTROL_RECORD.value]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.wait import WebDriverWait
 
 FLAGS = [
     "--headless=new",
@@ -40,10 +41,18 @@ def show(driver: Chrome, page: Path, width: int, scheme: str = "light", height: 
     """Load the page in a window of a width, as a phone or a desk has it."""
     screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    features = [
+        {"name": "prefers-color-scheme", "value": scheme},
+        {"name": "prefers-reduced-motion", "value": "reduce"},
+    ]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     driver.get(page.as_uri())
-    # Plots are drawn when the observer has told them how wide they are.
-    driver.execute_async_script(
-        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done));"
+    WebDriverWait(driver, 30).until(drawn_after)
+
+
+def drawn_after(driver: Chrome) -> float | None:
+    """Milliseconds from the beginning until the page was drawn, if it is."""
+    marks = driver.execute_script(
+        "return performance.getEntriesByName('drawn').map((mark) => mark.startTime);"
     )
+    return marks[0] if marks else None

@@ -21,6 +21,11 @@ class Ran(NamedTuple):
         return [line for line in self.lines if line["type"] == kind]
 
 
+def run_json(command: str, *arguments: object) -> Ran:
+    """Run a command for its JSON lines."""
+    return run(command, "--json", *arguments)
+
+
 def run(*arguments: object) -> Ran:
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with contextlib.redirect_stdout(out):

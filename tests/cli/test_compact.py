@@ -22,23 +22,23 @@ def test_the_examples_of_the_help_work_as_printed(tmp_path: Path) -> None:
     first, second = (
         line.split() for line in re.findall(r"^  ottla (compact .*)$", text, re.MULTILINE)
     )
-    done = ottla(tmp_path, *first)
+    done = ottla(tmp_path, *first, "--json")
     assert (done.returncode, said(done)) == (0, [])
     account = json.loads(done.stdout)
     assert account["writtenRecords"] == 1000 < account["readRecords"]
-    done = ottla(tmp_path, *second)
+    done = ottla(tmp_path, *second, "--json")
     assert (done.returncode, said(done)) == (0, [])
     row = json.loads(done.stdout)
     assert (row["type"], row["topic"]) == ("compaction", "users")
     assert "active segment" in [each["cause"] for each in row["obstacles"]]
-    text = ottla(tmp_path, *second, "--format", "text").stdout
+    text = ottla(tmp_path, *second).stdout
     assert "users-0: active segment" in text
 
 
 def test_a_log_that_stops_the_cleaner_is_explained_and_ends_with_1(tmp_path: Path) -> None:
     make_logs(str(tmp_path / "logs"))
     words = ["compact", "logs", "out", "--topic", "payments", "--topic", "users", "--explain"]
-    done = ottla(tmp_path, *words, "--include-active")
+    done = ottla(tmp_path, *words, "--include-active", "--json")
     assert (done.returncode, said(done)) == (1, [])
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     stops = [row["stoppedBy"] for row in rows if row["topic"] == "payments"]
@@ -50,7 +50,7 @@ def test_a_log_that_stops_the_cleaner_is_explained_and_ends_with_1(tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--now", "5"], "--now 5: @ and a time"),
+        (["--now", "noon"], "'noon' is no time such as @2025-10-09T08:53:20Z"),
         (["--delete-retention-ms", "1d"], "'1d' is no number of milliseconds"),
         (["--topic", "nothing"], "no topic nothing"),
     ],

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -11,7 +12,7 @@ import pytest
 
 import builders
 from builders import Row
-from cli.command import run
+from cli.command import run_json as run
 from ottla.cli import main
 
 ROWS = [
@@ -186,14 +187,13 @@ def test_a_limit_on_batches_is_named_in_the_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [["--max-messages", "0"], ["--max-messages", "x"], ["--format", "xml"], ["--offset", "1"], []],
+    [["--max-messages", "0"], ["--max-messages", "x"], ["--format", "xml"], ["--offset", "1"]],
 )
 def test_a_wrong_option_is_wrong_usage(
     log: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = [str(log)] if wrong else []
     with pytest.raises(SystemExit) as exit_of:
-        main(["dump", *wrong, *files])
+        main(["dump", *wrong, str(log)])
     assert exit_of.value.code == 2
     assert capsys.readouterr().out == ""
 
@@ -208,7 +208,7 @@ def test_a_missing_file_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_reader_that_goes_away_is_no_fault(tmp_path: Path) -> None:
     path = segment(tmp_path, builders.batch([Row(at) for at in range(50_000)]))
-    command = [sys.executable, "-m", "ottla.cli", "dump", str(path)]
+    command = [sys.executable, "-m", "ottla.cli", "dump", "--json", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -296,3 +296,14 @@ def test_a_snapshot_has_no_part_of_a_range(
     snapshot = segment(tmp_path, builders.batch(ROWS[:1]), name="0-1.checkpoint")
     assert run("dump", "--from", "0", snapshot).status == 2
     assert "is a snapshot" in capsys.readouterr().err
+
+
+def test_an_error_loses_nothing_that_was_printed(tmp_path: Path) -> None:
+    """Processes end without the usual farewells: what waits in stdout's buffer goes out first."""
+    path = tmp_path / "a.log"
+    path.write_bytes(builders.batch([Row(0, 5, b"k", b"v")]))
+    command = [sys.executable, "-m", "ottla.cli", "dump", str(path), str(tmp_path / "none.log")]
+    buffered = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, env=buffered, capture_output=True, timeout=300)
+    assert done.returncode == 2
+    assert b"baseOffset: 0" in done.stdout

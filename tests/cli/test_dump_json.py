@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import builders
 from builders import Row
-from cli.command import run
+from cli.command import run_json
 from strategies import FIELDS, PRODUCERS, TIMESTAMPS
 
 KEYS = st.one_of(st.text(max_size=8), st.sampled_from(['"', "\\", "\x00\x1f\n", "\u2028", "née"]))
@@ -57,7 +57,7 @@ def test_record_lines_are_json_dumps_of_the_rows(
         ).translate(CONTROLS)
         for at, row in enumerate(placed)
     ]
-    lines = run("dump", path).out.split("\n")[1:-2]
+    lines = run_json("dump", path).out.split("\n")[1:-2]
     assert lines == expected
 
 
@@ -66,7 +66,7 @@ def test_base64_of_any_size_is_right(tmp_path: Path, values: list[bytes], packed
     path = tmp_path / "0.log"
     rows = [Row(at, 0, value, value) for at, value in enumerate(values)]
     path.write_bytes(builders.batch(rows, codec=4 * packed))
-    lines = run("dump", path).of("record")
+    lines = run_json("dump", path).of("record")
     assert [line["value"] for line in lines] == [_base64(value) for value in values]
     assert [line["key"] for line in lines] == [_base64(value) for value in values]
 
@@ -75,5 +75,5 @@ def test_base64_of_any_size_is_right(tmp_path: Path, values: list[bytes], packed
 def test_a_header_key_that_is_not_utf_8_is_still_json(tmp_path: Path, key: bytes) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(builders.batch([Row(0, headers=((key, b""), (b"\xff", b"")))]))
-    (record,) = run("dump", path).of("record")
+    (record,) = run_json("dump", path).of("record")
     assert record["headers"][1] == ["\ufffd", ""]

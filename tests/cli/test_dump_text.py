@@ -7,7 +7,7 @@ import pytest
 
 import builders
 from builders import Row
-from cli.command import run
+from cli.command import run, run_json
 
 KAFKA = (Path(__file__).parent / "data" / "kafka-dump-log.txt").read_text()
 DUMPS = {
@@ -145,6 +145,6 @@ def test_decoding_can_be_switched_off(tmp_path: Path) -> None:
 
 def test_json_is_decoded_on_request(tmp_path: Path) -> None:
     path = commits(tmp_path / "__consumer_offsets-12")
-    assert "decoded" not in run("dump", path).of("record")[0]
-    decoded = run("dump", "--decode", path).of("record")[0]["decoded"]
+    assert "decoded" not in run_json("dump", path).of("record")[0]
+    decoded = run_json("dump", "--decode", path).of("record")[0]["decoded"]
     assert decoded["key"] == {"type": "1", "data": {"group": "g", "topic": "t", "partition": 1}}

@@ -132,10 +132,12 @@ def commands(ground: Ground) -> dict[str, list[object]]:
         "convert": ["convert", logs, out, "--codec", "zstd", "--engine", "local"],
         "compact": ["compact", logs, out, "--include-active", "--engine", "local"],
         "restore": ["restore", logs, out, "--engine", "local"],
+        "clone": ["clone", logs, out, "--engine", "local"],
         "report": ["report", logs, "-o", f"{out}.html", "--engine", "local"],
         "transactions": ["transactions", logs],
         "groups": ["groups", logs],
         "topics": ["topics", logs],
+        "diff": ["diff", logs, logs],
         "finish": ["finish", out],
         "append": ["append", "--dry-run", "--to", log.parent, log],
     }

@@ -70,6 +70,24 @@ def test_the_examples_of_a_command_in_one_process_run(
         assert ran.out
 
 
+@pytest.mark.parametrize(
+    ("command", "statuses"), [("clone", [0, 0]), ("diff", [0, 1])], ids=["clone", "diff"]
+)
+def test_the_examples_of_clones_and_replicas_run(
+    logs: Path,
+    command: str,
+    statuses: list[int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(logs)
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    lines = examples(capsys.readouterr().out.replace("\\\n", " "))
+    shown = [line.split()[1:] for line in lines if line != "ottla demo --out demo-out"]
+    assert [run(*words).status for words in shown] == statuses
+
+
 def test_the_help_of_every_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     for command in COMMANDS:
         with pytest.raises(SystemExit):

@@ -7,7 +7,7 @@ import pytest
 
 import builders
 from builders import Row
-from cli.command import run
+from cli.command import run, run_json
 from ottla.cli import main
 
 # The worked example of the format's description, byte by byte.
@@ -211,7 +211,7 @@ def test_long_fields_are_cut_at_a_number_of_bytes(tmp_path: Path) -> None:
 def test_every_batch_of_the_corpus_is_shown(corpus: Path) -> None:
     """The exit status of each is what Kafka's classes say; none is too broken to be shown."""
     for path in sorted((corpus / "segments").glob("bad-*.log")):
-        lines = run("dump", path).lines
+        lines = run_json("dump", path).lines
         broken = {line["position"] for line in lines if line["type"] == "error"}
         for position in {line["position"] for line in lines[:-1]}:
             status, shown_lines = shown(path, "--position", position)

@@ -42,7 +42,7 @@ def test_the_examples_of_the_help_work_as_printed(folder: Path, command: str) ->
     lines = examples(command)
     assert lines
     for words in lines:
-        done = ottla(folder, *words)
+        done = ottla(folder, *words, "--json")
         damaged = "demo-out/kafka-logs" in words and not {"orders", "clicks"} & set(words)
         assert done.returncode == int(damaged), done.stderr
         rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -64,7 +64,7 @@ def test_violations_go_to_a_parquet_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(["verify"], id="verify"),
+        pytest.param(["verify", "--account"], id="verify"),
         pytest.param(["salvage", "out"], id="salvage"),
         pytest.param(["export", "out", "--split-bytes", "100k"], id="export"),
         pytest.param(["convert", "out", "--codec", "zstd"], id="convert"),

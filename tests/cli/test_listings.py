@@ -39,6 +39,7 @@ CASES = [
     pytest.param(["transactions", "PATH"], id="transactions"),
     pytest.param(["groups", "BROKER"], id="groups"),
     pytest.param(["topics", "BROKER"], id="topics"),
+    pytest.param(["diff", "PATH", "BROKER"], id="diff"),
     pytest.param(
         ["append", f"PATH/users-0/{SEGMENT}", "--to", "PATH/orders-0", "--dry-run"], id="append"
     ),
@@ -52,6 +53,9 @@ CASES = [
         marks=SPARK,
     ),
     pytest.param(["restore", "PATH", "OUT", "--topic", "orders"], id="restore", marks=SPARK),
+    pytest.param(
+        ["clone", "PATH", "OUT", "--exclude", "payments", "--engine", "local"], id="clone"
+    ),
     pytest.param(
         ["compact", "PATH", "OUT", "--topic", "users", "--include-active"],
         id="compact",

@@ -118,11 +118,50 @@ def test_text_has_a_line_for_each(tmp_path: Path, capfd: pytest.CaptureFixture[s
     put(tmp_path, LOG)
     assert main(["ls", str(tmp_path), "--segments", "--format", "text"]) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert lines[0].split()[:3] == ["PARTITION", "SEGMENTS", "BYTES"]
-    assert lines[1].split()[0] == "a.b-c-0"
-    assert "5..8" in lines[1]
-    assert "1970-01-01T00:00:02.000Z..1970-01-01T00:00:04.000Z" in lines[1]
-    assert len(lines) == 6
+    assert lines == [
+        "PARTITION               SEGMENTS   SIZE  OFFSETS  LAST (UTC)        CODECS",
+        "a.b-c-0                        2  241 B  5..8     1970-01-01 00:00  none,zstd",
+        "  00000000000000000005            168 B  5..7     1970-01-01 00:00  none,zstd",
+        "  00000000000000000008             73 B  8..8     1970-01-01 00:00  none",
+        "orders-3 (delete)              1    0 B",
+        "  00000000000000000000              0 B",
+        "2 partitions                   3  241 B",
+    ]
+
+
+def test_sizes_are_exact_and_a_wide_terminal_has_every_column_on_request(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, {"t-0/00000000000000000000.log": batch([Row(0, 1000, b"", bytes(2000))])})
+    monkeypatch.setenv("COLUMNS", "200")
+    main(["ls", str(tmp_path)])
+    main(["ls", str(tmp_path), "--bytes"])
+    head, human, _, _, exact, _ = [line.split() for line in capfd.readouterr().out.splitlines()]
+    assert " ".join(head) == (
+        "PARTITION SEGMENTS SIZE OFFSETS FIRST (UTC) LAST (UTC) BATCHES MAGIC CODECS"
+    )
+    assert (human[2:4], exact[2]) == (["2.0", "KiB"], "2070")
+
+
+def test_partitions_are_listed_in_the_order_of_their_numbers(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path, {f"t-{number}/{0:020d}.log": batch([Row(0)]) for number in (10, 2, 1)})
+    assert [row["partition"] for row in ls(capfd, str(tmp_path))[1]] == [1, 2, 10]
+
+
+def test_the_log_directory_is_named_where_a_partition_is_in_two(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = batch([Row(0)])
+    put(tmp_path, {f"one/t-0/{0:020d}.log": log, f"two/t-0.a-future/{0:020d}.log": log})
+    main(["ls", str(tmp_path / "one"), str(tmp_path / "two")])
+    head, one, two, _ = capfd.readouterr().out.splitlines()
+    assert head.split()[:3] == ["PARTITION", "LOG", "DIRECTORY"]
+    assert one.split()[:2] == ["t-0", str(tmp_path / "one")]
+    assert two.split()[:3] == ["t-0", "(future)", str(tmp_path / "two")]
+    main(["ls", str(tmp_path / "one")])
+    assert "DIRECTORY" not in capfd.readouterr().out
 
 
 def test_nothing_there_is_wrong_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -157,7 +196,24 @@ def test_a_log_may_start_elsewhere(tmp_path: Path, capfd: pytest.CaptureFixture[
     ]
     assert main(["ls", str(tmp_path), "--format", "text"]) == 0
     out, _ = capfd.readouterr()
-    assert all(text in out for text in ("10..149 remote", "5..7 from 6", "0..4 remote, 5..7"))
+    assert [line.split()[4:6] for line in out.splitlines()[:4]] == [
+        ["REMOTE", "LAST"],
+        ["10..149"],
+        ["6..7", "1970-01-01"],
+        ["5..7", "0..4"],
+    ]
+
+
+def test_records_that_were_deleted_are_not_shown(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """kafka-delete-records moves the log start inside of a segment, or behind the last record."""
+    log = LOG["a.b-c-0/00000000000000000005.log"]
+    put(tmp_path, {f"{name}-0/{5:020d}.log": log for name in ("some", "all")})
+    put(tmp_path, {"log-start-offset-checkpoint": b"0\n2\nsome 0 6\nall 0 8\n"})
+    main(["ls", str(tmp_path)])
+    out, _ = capfd.readouterr()
+    assert ("  6..7  " in out, "none from 8" in out, "5..7" in out) == (True, True, False)
 
 
 def test_a_broken_checkpoint_of_log_starts_is_a_problem(

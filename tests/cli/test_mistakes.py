@@ -50,8 +50,7 @@ def here(*words: object) -> str:
 def the_line(status: int, out: str, err: str) -> str:
     assert (status, out) == (2, ""), err
     assert "Traceback" not in err
-    # The JVM has its own say on stderr before a logger can be told not to.
-    expected = re.compile(r"WARNING: Using incub|ottla: verify runs (on Spark|in this process): ")
+    expected = re.compile(r"ottla: verify runs (on Spark|in this process): ")
     (line,) = [line for line in err.splitlines() if not expected.match(line)]
     assert line.startswith("ottla: ")
     return line.removeprefix("ottla: ")
@@ -107,8 +106,26 @@ def test_an_empty_directory(tmp_path: Path, command: str) -> None:
 def test_a_log_that_is_a_text_log(tmp_path: Path, command: str) -> None:
     (tmp_path / "server.log").write_text(TEXT_LOG)
     said = here(command, tmp_path / "server.log")
-    assert said.startswith(f"{tmp_path}/server.log: a text log, not a segment of Kafka")
+    assert said.startswith(f"{tmp_path}/server.log: text, not a segment of Kafka")
     assert "named like 00000000000000000000.log" in said
+
+
+@pytest.mark.parametrize("command", ["ls", "inspect", "verify", "transactions"])
+@pytest.mark.parametrize(
+    "name", ["leader-epoch-checkpoint", "replication-offset-checkpoint", "meta.properties"]
+)
+def test_a_log_that_is_a_checkpoint(tmp_path: Path, command: str, name: str) -> None:
+    (tmp_path / name).write_text("0\n1\n0 0\n")
+    said = here(command, tmp_path / name)
+    assert said.startswith(f"{tmp_path}/{name}: ")
+    assert "not a segment: name the" in said or "beside segments, and it is none" in said
+    assert "text" not in said.removeprefix(str(tmp_path))
+
+
+def test_a_directory_of_checkpoints_holds_no_text_logs(tmp_path: Path) -> None:
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n0\n")
+    said = here("ls", tmp_path)
+    assert "files such as cleaner-offset-checkpoint; name a log directory" in said
 
 
 @pytest.mark.parametrize("command", ["ls", "dump", "verify", "transactions"])
@@ -311,3 +328,16 @@ def test_a_spark_home_of_an_old_spark(logs: Path, old_spark: Path) -> None:
     home = old_spark / "pyspark"
     said = ottla("verify", logs, "--engine", "spark", SPARK_HOME=str(home))
     assert said.startswith(f"Ottla needs Spark 4.2 or newer, and SPARK_HOME ({home}) is 4.1.4")
+
+
+def test_damage_in_an_export_names_the_mode_that_goes_on(logs: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(logs / "orders-0", tmp_path / "logs/orders-0")).parent
+    log = sorted(copy.rglob("*.log"))[0]
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    err = io.StringIO()
+    with contextlib.redirect_stderr(err):
+        assert main(["export", str(copy), str(tmp_path / "out"), "--quiet"]) == 1
+    assert f"{log} @ " in err.getvalue()
+    assert "--mode DROPMALFORMED leaves out what is broken and counts it" in err.getvalue()

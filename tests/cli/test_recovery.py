@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from builders import Row, batch
-from cli.command import run
+from cli.command import run, run_json
 from jobs.plain import tree
 from ottla.publish.checked import StagedFile
 from ottla.publish.job import Job
 from ottla.publish.journal import commit, new_staged_name, open_journals, run_job, staged_path
 from ottla.publish.locks import locked
-from ottla.storage.files import write_file
+from ottla.storage.writing import write_file
 
 GOOD = [batch([Row(at)]) for at in range(3)]
 BAD = GOOD[1][:-1] + b"\xff"
@@ -25,7 +25,7 @@ def lay_out(folder: Path, data: bytes) -> Path:
 
 
 def test_what_a_broker_would_cut_is_told(tmp_path: Path) -> None:
-    done = run("verify", "--recovery", lay_out(tmp_path, GOOD[0] + BAD + GOOD[2]))
+    done = run_json("verify", "--recovery", lay_out(tmp_path, GOOD[0] + BAD + GOOD[2]))
     assert done.status == 1
     (cut,) = [row for row in done.of("step") if row["step"] == "truncate"]
     assert (cut["topic"], cut["partition"], cut["position"]) == ("orders", 0, len(GOOD[0]))
@@ -35,7 +35,7 @@ def test_what_a_broker_would_cut_is_told(tmp_path: Path) -> None:
 
 
 def test_rebuilt_indexes_are_no_loss(tmp_path: Path) -> None:
-    done = run("verify", "--recovery", lay_out(tmp_path, b"".join(GOOD)))
+    done = run_json("verify", "--recovery", lay_out(tmp_path, b"".join(GOOD)))
     assert done.status == 0
     assert {row["step"] for row in done.of("step")} == {"rebuild"}
 
@@ -44,7 +44,7 @@ def test_a_swap_that_is_finished_is_no_loss(tmp_path: Path) -> None:
     logs = lay_out(tmp_path, b"".join(GOOD))
     for kind, content in ((".log", GOOD[0] + GOOD[2]), (".index", b""), (".timeindex", b"")):
         (logs / "orders-0" / f"{0:020d}{kind}.swap").write_bytes(content)
-    done = run("verify", "--recovery", logs)
+    done = run_json("verify", "--recovery", logs)
     assert done.status == 0
     (log,) = done.of("log")
     assert (log["logStartOffset"], log["logEndOffset"]) == (0, 3)
@@ -54,11 +54,25 @@ def test_a_swap_that_is_finished_is_no_loss(tmp_path: Path) -> None:
 
 
 def test_people_get_a_table(tmp_path: Path) -> None:
-    done = run("verify", "--recovery", "--format", "text", lay_out(tmp_path, b"".join(GOOD)))
-    head, *_, last = done.out.splitlines()
-    assert head.split() == ["PARTITION", "STEP", "FILE", "POSITION", "WHY"]
-    assert last.split()[:2] == ["orders-0", "log"]
-    assert last.rstrip().endswith("offsets 0 to 3 remain")
+    done = run("verify", "--recovery", "--all", lay_out(tmp_path, b"".join(GOOD)))
+    head, step, *_, log, last = done.out.splitlines()
+    assert head.split() == ["PARTITION", "STEP", "FILE", "WHY"]
+    assert step.split()[:3] == ["orders-0", "rebuild", f"{0:020d}.index"]
+    assert log.split()[:2] == ["orders-0", "log"]
+    assert log.endswith("offsets 0 to 3 remain")
+    assert last == "None of 1 partition would lose records."
+
+
+def test_people_see_what_is_lost_and_how_much_else_there_is(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path, GOOD[0] + BAD + GOOD[2])
+    assert run("verify", "--recovery", folder).out.splitlines() == [
+        "PARTITION  STEP      FILE                      POSITION  WHY",
+        f"orders-0   truncate  {0:020d}.log  {len(GOOD[0]):8}"
+        f"  {len(BAD + GOOD[2])} bytes from the first invalid batch on",
+        "orders-0   log                                           offsets 0 to 1 remain",
+        "1 of 1 partition would lose records.",
+        "Steps that lose nothing: 2 rebuild (--all shows them).",
+    ]
 
 
 def test_a_plan_is_not_written_to_a_file(tmp_path: Path) -> None:
@@ -90,7 +104,7 @@ def test_a_listing_tells_of_what_was_committed_and_leaves_it(
     out = tmp_path / "out"
     half_published(out)
     before = tree(tmp_path)
-    listed = run("ls", tmp_path / named)
+    listed = run_json("ls", tmp_path / named)
     assert tree(tmp_path) == before
     assert len(listed.of("partition")) == 1
     told = capsys.readouterr().err
@@ -101,20 +115,20 @@ def test_a_listing_tells_of_what_was_committed_and_leaves_it(
 def test_what_was_committed_is_finished_when_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "out"
     names = half_published(out)
-    finished = run("finish", out)
+    finished = run_json("finish", out)
     assert (finished.status, open_journals(str(out))) == (0, [])
     row = {"type": "journal", "job": "j", "action": "published", "files": 2}
     assert finished.lines == [row | {"bytes": 2 * len(GOOD[0])}]
     assert [(out / name).read_bytes() for name in names] == [GOOD[0]] * 2
-    assert run("finish", out).lines == []
+    assert run_json("finish", out).lines == []
 
 
 def test_what_was_not_committed_is_discarded_when_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with run_job(str(out), "j") as job:
         write_file(staged_path(job, "f"), b"1234")
-        assert run("finish", out).of("journal")[0]["action"] == "held"
-    (row,) = run("finish", out).of("journal")
+        assert run_json("finish", out).of("journal")[0]["action"] == "held"
+    (row,) = run_json("finish", out).of("journal")
     assert (row["action"], row["files"], row["bytes"]) == ("discarded", 1, 4)
     assert not out.exists()
 
@@ -126,10 +140,10 @@ def test_a_commit_that_can_not_be_finished_is_given_up_when_asked_for(
     names = half_published(out)
     (out / "orders-1").mkdir()
     (out / names[1]).write_bytes(b"in the way")
-    refused = run("finish", out)
+    refused = run_json("finish", out)
     assert (refused.status, refused.of("journal")[0]["action"]) == (2, "refused")
     assert "is in the way" in capsys.readouterr().err
-    given_up = run("finish", out, "--discard", "j")
+    given_up = run_json("finish", out, "--discard", "j")
     assert given_up.status == 0
     (lost,) = given_up.of("lost")
     assert (lost["file"], lost["bytes"]) == (names[1], len(GOOD[0]))
@@ -163,7 +177,7 @@ def test_a_journal_that_the_machine_fails_at_does_not_keep_others_from_being_fin
             commit(Job(str(out), name), [StagedFile("f", f"{name}-0/0.log", 3)], [])
     out.mkdir()
     (out / "a-0").write_bytes(b"a file where a folder is wanted")
-    finished = run("finish", out)
+    finished = run_json("finish", out)
     assert finished.status == 2
     assert [row["action"] for row in finished.lines] == ["refused", "published"]
     assert (out / "b-0" / "0.log").read_bytes() == b"log"

@@ -57,10 +57,12 @@ def commands(logs: Path) -> dict[str, list[list[object]]]:
         "convert": [["convert", logs, free], ["convert", logs, out]],
         "compact": [["compact", logs, free], ["compact", "--explain", logs, free]],
         "restore": [["restore", logs, free], ["restore", logs, free, "--topic", EVIL]],
+        "clone": [["clone", logs, free], ["clone", logs, free, "--dry-run", "--host", EVIL]],
         "report": [["report", logs, "-o", f"{free}.html"]],
         "transactions": [["transactions", logs], ["transactions", logs, "--topic", EVIL]],
         "groups": [["groups", logs], ["groups", logs, "--topic", EVIL]],
         "topics": [["topics", logs]],
+        "diff": [["diff", logs, logs], ["diff", logs, logs, "--topic", EVIL], ["diff", logs]],
         "finish": [["finish", out], ["finish", free], ["finish", out, "--discard", EVIL]],
         "append": [["append", "--dry-run", "--to", log.parent, log], ["append", "--to", EVIL, log]],
     }

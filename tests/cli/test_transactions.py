@@ -134,9 +134,48 @@ def test_text_names_the_partition_and_the_command(
     main(["transactions", str(logs), "--format", "text", "--now", str(NOW)])
     text = capfdbinary.readouterr().out.decode()
     assert "orders-3: last stable offset 3 of 13 (10 held back)" in text
-    assert "HANGING   producer 2 epoch 0  from offset 3" in text
-    assert "1970-01-01T00:20:00.000Z (1:20:00 ago)" in text
-    assert "--start-offset 3\n" in text
+    assert "HANGING  producer 2 epoch 0, from offset 3, 1 record, " in text
+    assert "silent for 1:20:00 (since 1970-01-01 00:20), holds the rest back" in text
+    assert "abort \\\n             --topic orders --partition 3 --start-offset 3\n" in text
+
+
+def test_text_shows_what_is_open_and_counts_the_rest(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    main(["transactions", str(logs), "--now", str(NOW)])
+    text = capfdbinary.readouterr().out.decode()
+    assert "plain-0" not in text
+    assert text.endswith(
+        "1 hanging, 1 open in 1 of 2 partitions (orders-3).\n"
+        "Ended: 1 committed, 1 aborted, 1 empty.\n"
+    )
+    assert text.count("kafka-transactions.sh") == 1  # one that is merely open will end by itself
+    assert max(map(len, text.splitlines())) <= 80
+    main(["transactions", str(logs), "--now", str(NOW), "--all"])
+    assert "plain-0: last stable offset 5 of 5\n" in capfdbinary.readouterr().out.decode()
+    main(["transactions", str(logs), "--topic", "plain"])
+    text = capfdbinary.readouterr().out.decode()
+    assert text.startswith("No open transactions in 1 partition.\n")
+
+
+def test_a_directory_that_is_being_deleted_is_marked(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (logs / "plain-0").rename(logs / "plain-0.0a1b-delete")
+    main(["transactions", str(logs), "--topic", "plain", "--all"])
+    assert capfdbinary.readouterr().out.startswith(b"plain-0 (delete): ")
+
+
+def test_the_log_directory_is_named_where_a_partition_is_in_two(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for broker in ("one", "two"):
+        (logs / broker / "t-0").mkdir(parents=True)
+        (logs / broker / "t-0" / f"{0:020d}.log").write_bytes(b"".join(FIRST))
+    one, two = logs / "one", logs / "two"
+    main(["transactions", str(one), str(two), "--now", str(NOW)])
+    text = capfdbinary.readouterr().out.decode()
+    assert f"2 hanging in 2 of 2 partitions (t-0 in {one}, t-0 in {two}).\n" in text
 
 
 def test_a_name_that_is_no_utf_8_is_escaped(
@@ -145,7 +184,7 @@ def test_a_name_that_is_no_utf_8_is_escaped(
     log = tmp_path / "\udcff" / "00000000000000000000.log"
     log.parent.mkdir()
     log.write_bytes(data_batch(0))
-    assert main(["transactions", str(log), "--format", "text"]) == 0
+    assert main(["transactions", str(log), "--all"]) == 0
     assert rb"/\udcff" in capfdbinary.readouterr().out
 
 
@@ -158,3 +197,28 @@ def test_an_empty_last_segment_says_where_the_log_ends(
     assert main(["transactions", str(tmp_path), "--format", "jsonl"]) == 0
     (row,) = rows(capfdbinary)
     assert (row["endOffset"], row["lastStableOffset"]) == (40, 40)
+
+
+def test_a_stale_high_watermark_is_named_as_what_holds_back(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (logs / "replication-offset-checkpoint").write_text("0\n2\nplain 0 2\norders 3 13\n")
+    main(["transactions", str(logs), "--format", "jsonl", "--now", str(NOW)])
+    reasons = {row["topic"]: row["heldBackBy"] for row in rows(capfdbinary) if "heldBackBy" in row}
+    assert reasons == {"orders": "transaction", "plain": "highWatermark"}
+    main(["transactions", str(logs), "--topic", "plain"])
+    said = capfdbinary.readouterr().out.decode()
+    assert "3 offsets of 1 partition are above the checkpoint of the high watermark." in said
+    main(["transactions", str(logs), "--topic", "plain", "--all"])
+    said = capfdbinary.readouterr().out.decode()
+    assert "(3 held back by the high watermark 2 in replication-offset-checkpoint" in said
+    assert "0 open" in said
+
+
+def test_a_watermark_before_an_open_transaction_holds_more_back(
+    logs: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (logs / "replication-offset-checkpoint").write_text("0\n1\norders 3 2\n")
+    main(["transactions", str(logs), "--topic", "orders", "--format", "jsonl", "--now", str(NOW)])
+    partition, *_ = rows(capfdbinary)
+    assert (partition["lastStableOffset"], partition["heldBackBy"]) == (0, "highWatermark")

@@ -18,7 +18,7 @@ from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.spark.words import OPTIONS, naming_options
 
 SOURCE = Path(ottla.__file__).parent
-FRONT_ENDS = {"cli", "spark", "options", "html"}  # options are the parsers of Spark's
+FRONT_ENDS = {"cli", "spark", "options", "html", "tables"}  # options are the parsers of Spark's
 FLAG_OR_COMMAND = re.compile(r"(?<![\w-])--[a-z]|`ottla |\boption [a-z]+[A-Z]")
 
 

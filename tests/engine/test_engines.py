@@ -52,7 +52,22 @@ def test_without_java_all_work_runs_here(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     chosen, why = choose_engine(GIB + 1, EngineOptions())
     assert chosen is EngineKind.LOCAL
-    assert "no Java" in why
+    assert f"but it needs Java 17 or newer, and there is no java in JAVA_HOME ({tmp_path})" in why
+
+
+@pytest.mark.parametrize("version", ["11.0.27", "1.8.0_402"])
+def test_an_old_java_is_as_good_as_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    chosen, why = choose_engine(GIB + 1, EngineOptions())
+    assert chosen is EngineKind.LOCAL
+    assert f"the java in JAVA_HOME ({tmp_path}) is of version" in why
+    assert int(why.rpartition(" ")[2]) < 17
 
 
 def test_a_line_says_which_engine_runs_and_why(

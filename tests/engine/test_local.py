@@ -1,7 +1,10 @@
 """The engine of this process gives what the plainest loop gives, within its memory."""
 
 import io
+import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from builders import batch
 from choosing import choose
 from jobs.same import (
     SPLITS,
@@ -91,7 +95,7 @@ def test_rows_meet_by_group_and_in_order() -> None:
     given = list(LocalEngine().run(step, grouping))
     everything = [row for part in range(50) for batch in rows(part) for row in batch.to_pylist()]
     assert sorted(map(str, given)) == sorted(map(str, everything))
-    assert sorted({group % 3 for group, _ in call} for call in calls) == [{0}, {1}, {2}]
+    assert sorted(sorted({group % 3 for group, _ in call}) for call in calls) == [[0], [1], [2]]
     assert all(call == sorted(call) for call in calls)
     assert [row["group"] % 3 for row in given] == sorted(row["group"] % 3 for row in given)
 
@@ -173,3 +177,44 @@ def test_a_terminal_shows_bytes_and_an_estimate(logs: Path, tmp_path: Path) -> N
 
 def test_as_many_tasks_run_as_there_are_cores_for_this_process() -> None:
     assert LocalEngine().cores == len(os.sched_getaffinity(0))
+
+
+MANY = 1_000_000
+PROGRAM = """
+import json, resource, sys
+from builders import batch
+from choosing import choose
+from ottla.engine.local import LocalEngine
+from ottla.jobs.verify.plan import VerifyOptions
+from ottla.jobs.verify.run import verify
+
+def peak(path, account):
+    list(verify(LocalEngine(quiet=True), choose(path).partitions, VerifyOptions(), account))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+idle = peak(sys.argv[1], [])
+account = []
+grown = peak(sys.argv[2], account) - idle
+print(json.dumps({"grown": grown, "batches": sum(row["readBatches"] for row in account)}))
+"""
+
+
+def write_many(log: Path, count: int) -> None:
+    """Batches of one record each; neither their offsets nor their epochs are under their CRCs."""
+    one = np.frombuffer(batch(), dtype=np.uint8)
+    data = np.tile(one, (count, 1))
+    data[:, :8] = np.arange(count, dtype=">i8").view(np.uint8).reshape(count, 8)
+    log.parent.mkdir(parents=True)
+    log.write_bytes(data.tobytes())
+
+
+def test_a_verify_of_many_batches_holds_little_of_them(tmp_path: Path) -> None:
+    for number in range(2):
+        write_many(tmp_path / f"many/t-{number}" / f"{0:020d}.log", MANY)
+    write_many(tmp_path / "few/t-0" / f"{0:020d}.log", 10)
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "few"), str(tmp_path / "many")]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["batches"] == 2 * MANY
+    assert found["grown"] < 300 << 20, found

@@ -17,11 +17,14 @@ from typing import Any
 
 from choosing import choose
 from ottla.batch.convert import Conversion
+from ottla.catalog.catalog import list_catalog
 from ottla.cli import main as ottla_main
 from ottla.cli import verify as cli_verify
 from ottla.engine.local import LocalEngine
 from ottla.format.attributes import Codec
 from ottla.jobs import output
+from ottla.jobs.clone.plan import plan_clone
+from ottla.jobs.clone.request import CloneRequest
 from ottla.jobs.engine import Engine, JobStep
 from ottla.jobs.export.plan import ExportOptions, plan_export
 from ottla.jobs.output import OutputJob
@@ -29,10 +32,12 @@ from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.rewrite.salvage import plan_salvage_job
 from ottla.jobs.run import run_output_job
+from ottla.options.choice import EVERY_PARTITION
+from ottla.options.offsets import NO_LIMITS
 from ottla.publish import journal as publish
 from ottla.spark import engine as spark_engine
 from ottla.spark.engine import SparkEngine
-from ottla.spark.session import start_session
+from ottla.spark.start import start_session
 
 JOBS = ("convert", "export", "restore", "salvage")
 SPLIT = 3000
@@ -46,6 +51,10 @@ def plan_job(name: str, logs: str, out: str) -> OutputJob:
         return plan_convert(selection, out, conversion, {}, split_bytes=SPLIT)
     if name == "export":
         return plan_export(selection, out, ExportOptions(split_bytes=SPLIT))
+    if name == "clone":
+        request = CloneRequest(node_ids=(1, 2))
+        catalog = list_catalog([logs])
+        return plan_clone(catalog, EVERY_PARTITION, NO_LIMITS, out, request, split_bytes=SPLIT).job
     if name == "restore":
         wanted = compile_filter((), "key", ())
         return plan_restore(selection, out, wanted, Renaming({}, {}), split_bytes=SPLIT)

@@ -17,9 +17,9 @@ from pyspark.sql.types import StructType
 
 from ottla.options.write import parse_write_options
 from ottla.publish import journal as publish
-from ottla.spark.session import start_session
 from ottla.spark.sink import KafkaLogStreamWriter, KafkaLogWriter, StagedRows
 from ottla.spark.source import KafkaLogSource
+from ottla.spark.start import start_session
 
 COUNT, TASKS, PARTITIONS = 6000, 6, 3
 LAST_BATCH = 2

@@ -46,5 +46,13 @@ def survive(seeds: range, sound: Path) -> None:
         with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
             run_one = partial(run_seed, sound=sound, folder=Path(folder))
             outcomes = zip(chosen, pool.imap(run_one, chosen, chunksize=4), strict=True)
-            bad = {seed: outcome for seed, outcome in outcomes if not outcome.is_fine}
+            bad, seconds = {}, 0.0
+            for seed, outcome in outcomes:
+                seconds += outcome.cpu_seconds
+                if not outcome.is_fine:
+                    bad[seed] = outcome
+                    print(f"fuzz: seed {seed}: {outcome}", flush=True)
+                if seed % 1000 == 0:
+                    print(f"fuzz: up to seed {seed}: {seconds:.0f} CPU seconds", flush=True)
+    print(f"fuzz: {len(chosen)} runs, {seconds:.0f} CPU seconds, {len(bad)} bad")
     assert bad == {}

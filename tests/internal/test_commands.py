@@ -98,13 +98,23 @@ def test_groups_prints_what_kafka_takes_to_reset_offsets(
     assert capfd.readouterr().out == '"a,""b",u,1,8\ng,t,0,6\n'
 
 
+def test_offsets_of_one_group_are_in_the_form_that_kafka_tries_first(
+    log_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("groups", log_dir, "--reset-offsets", "--group", "g") == 0
+    assert capfd.readouterr().out == "t,0,6\n"
+    assert run("groups", log_dir, "--reset-offsets", "--group", "g", "--group", 'a,"b') == 0
+    assert capfd.readouterr().out == '"a,""b",u,1,8\ng,t,0,6\n'
+
+
 def test_groups_prints_a_table(log_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("groups", log_dir, "--format", "text") == 0
-    title, _, line = capfd.readouterr().out.splitlines()
+    title, _, line, total = capfd.readouterr().out.splitlines()
     assert title.split() == [
-        *("GROUP", "TOPIC", "PARTITION", "OFFSET", "LOG-END", "LAG", "COMMITTED", "METADATA")
+        *("GROUP", "PARTITION", "OFFSET", "LOG", "END", "LAG", "COMMITTED", "(UTC)", "METADATA")
     ]
-    assert line.split() == ["g", "t", "0", "6", "10", "4", "1970-01-01T00:00:00.099Z", "there"]
+    assert line.split() == ["g", "t-0", "6", "10", "4", "1970-01-01", "00:00", "there"]
+    assert total.split() == ["2", "groups", "2", "offsets", "4"]
 
 
 def test_groups_says_which_batches_are_broken_and_shows_the_rest(
@@ -185,8 +195,10 @@ def test_topics_prints_a_line_for_each_partition(
     rows = [Row(index, value=value) for index, value in enumerate(values)]
     write_log(tmp_path / "__cluster_metadata-0", batch(rows))
     assert run("topics", tmp_path, "--format", "text") == 0
-    _, line = capfd.readouterr().out.splitlines()
-    assert line.split() == ["a", "CgoKCgoKCgoKCgoKCgoKCg", "0", "1", "4", "1,2", "1,2", "k=v"]
+    _, line, total, configs = capfd.readouterr().out.splitlines()
+    assert line.split() == ["a-0", "CgoKCgoKCgoKCgoKCgoKCg", "1", "4", "1,2", "1,2"]
+    assert total.split() == ["1", "topic", "1", "partition"]
+    assert configs == "a: k=v"
 
 
 def test_topic_ids_of_a_real_cluster_are_those_beside_the_logs(

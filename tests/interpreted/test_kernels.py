@@ -38,11 +38,12 @@ from ottla.errors import Rule
 from ottla.format.attributes import Codec, TimestampType
 from ottla.jobs.compact.plan import plan_compaction
 from ottla.jobs.compact.survey import CompactOptions
-from ottla.jobs.export.plan import ExportOptions, FileFormat, plan_export
+from ottla.jobs.export.plan import plan_export
 from ottla.jobs.rewrite.salvage import plan_salvage_job
 from ottla.kernels._jit import INTERPRETED
 from ottla.log.files.partition import find_partitions
 from ottla.log.read.records import Mode
+from ottla.options.export import ExportOptions, FileFormat
 from ottla.rules.append.checks import AppendPolicy
 from ottla.rules.cleaner.cleanable import CleanerConfig
 from ottla.rules.producers.producer import Origin
@@ -103,13 +104,18 @@ def skip(folder: Path) -> None:
 
 
 def dump(folder: Path) -> None:
-    """Text, JSON, and the records that a key or a header chooses."""
-    rows = [Row(at, at, b"k%d" % at, b'"\n\xff' * 5, ((b"h", b"%d" % at),)) for at in range(4)]
+    """Text, JSON, what they make of bytes, and the records that a key or a header chooses."""
+    value = b'"\n\xff' * 5 + b"plain" * 8
+    rows = [Row(at, at, b"k%d" % at, value, ((b"h", b"%d" % at),)) for at in range(4)]
     path = folder / LOG
     path.write_bytes(builders.batch(rows) + builders.message(Row(4, 4, b"old"), magic=1))
     assert run("dump", "--format", "text", path).out.count("| offset: ") == 5
     lines = run("dump", "--format", "jsonl", path).of("record")
     assert [line["offset"] for line in lines] == [0, 1, 2, 3, 4]
+    forms = (["--encoding", "utf8"], ["--encoding", "base64"], ["--encoding", "hex"])
+    for form in (*forms, ["--no-payload"]):
+        assert run("dump", "--format", "text", *form, path).out.count("| offset: ") == 5
+        assert len(run("dump", "--format", "jsonl", *form, path).of("record")) == 5
     for chosen in (["--key", "k2"], ["--header", "h=2"]):
         lines = run("dump", "--format", "jsonl", *chosen, path).of("record")
         assert [line["offset"] for line in lines] == [2]

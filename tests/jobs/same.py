@@ -1,9 +1,13 @@
 """Jobs on an engine give what they give in the plainest loop, however segments are cut."""
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from choosing import choose
+from cli.here import run
 from jobs.compacting import compact_plainly
 from jobs.plain import run_plainly, tree
 from jobs.test_compact import CLEANING, NOW
@@ -27,6 +31,17 @@ from ottla.publish.journal import open_journals
 from whole_log import check_partition
 
 SPLITS = [2000, 20_000, 1 << 30]
+# LOGS and DAMAGED stand for paths; OUT is the same for both engines, one after the other.
+COMMANDS = {
+    "verify DAMAGED --split-bytes SPLIT": 1,
+    "export LOGS OUT --split-bytes SPLIT": 0,
+    "export DAMAGED OUT --split-bytes SPLIT": 1,
+    "export DAMAGED OUT --mode DROPMALFORMED --split-bytes SPLIT": 1,
+    "salvage DAMAGED OUT": 1,
+    "convert LOGS OUT --codec lz4 --split-bytes SPLIT": 0,
+    "restore LOGS OUT --where offset<300 --split-bytes SPLIT": 0,
+    "compact LOGS OUT --drop-unkeyed --now @1700000100000 --split-bytes SPLIT": 0,
+}
 
 
 def plans(logs: Path, out: Path, split: int) -> dict[str, OutputJob]:
@@ -86,6 +101,35 @@ def check_verify(engine: Engine, damaged: Path, split: int) -> None:
     expected = [each.as_row() for partition in partitions for each in check_partition(partition)]
     assert found == sorted(expected, key=_place)
     assert sum(row["violations"] for row in account) == len(expected) > 0
+
+
+class Outcome(NamedTuple):
+    status: int
+    account: list[dict]
+    files: dict[str, bytes]
+
+
+def check_commands(logs: Path, damaged: Path, folder: Path, split: int) -> None:
+    """Commands end alike in this process and on the Spark that it has started."""
+    for command, status in COMMANDS.items():
+        places = {"LOGS": logs, "DAMAGED": damaged, "OUT": folder / "out", "SPLIT": split}
+        words = [places.get(word, word) for word in command.split()]
+        local, spark = (_run(words, engine, folder) for engine in ("local", "spark"))
+        assert local == spark, command
+        assert local.status == status, command
+
+
+def _run(words: list, engine: str, folder: Path) -> Outcome:
+    out = folder / "out"
+    done = run(*words, "--engine", engine, "--json")
+    found = Outcome(
+        done.status,
+        without_seconds([json.loads(line) for line in done.out.splitlines()]),
+        tree(out),
+    )
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.rmtree(f"{out}.ottla", ignore_errors=True)
+    return found
 
 
 def _place(row: dict) -> tuple:

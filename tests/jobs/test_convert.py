@@ -188,3 +188,21 @@ def test_putting_together_again_changes_nothing(tmp_path: Path) -> None:
     convert(tmp_path / "logs", tmp_path / "out", wanted, rebatches=True)
     convert(tmp_path / "out", tmp_path / "again", wanted, rebatches=True)
     assert tree(tmp_path / "again") == tree(tmp_path / "out")
+
+
+def test_an_epoch_of_no_producer_stays_as_it_is(tmp_path: Path) -> None:
+    """Kafka takes both from the batch too (LogValidator.buildRecordsAndAssignOffsets)."""
+    producers = {100: (-1, 0, -1), 200: (-1, 0, 0), 300: (-1, -1, -1), 400: (-1, -2, -1)}
+    data = b"".join(
+        batch([Row(offset, value=b"v" * 50)], producer=producers[stop])
+        for stop in producers
+        for offset in range(stop - 100, stop)
+    )
+    write_partition(tmp_path / "logs", "orders-0", 0, data)
+    convert(tmp_path / "logs", tmp_path / "out", Conversion(batch_bytes=2000), rebatches=True)
+    lines = [line for line in lines_of(tmp_path / "out/orders-0") if line["type"] == "batch"]
+    for stop, producer in producers.items():
+        names = ("producerId", "producerEpoch", "baseSequence")
+        found = [line for line in lines if stop - 100 <= line["baseOffset"] < stop]
+        assert {tuple(line[name] for name in names) for line in found} == {producer}
+        assert (len(found) < 10) == (stop in (100, 300))

@@ -74,6 +74,17 @@ def test_every_account_lists_what_was_read(
     assert [row["inputs"] for row in again] == [row["inputs"] for row in account]
 
 
+def test_checkpoints_of_a_log_directory_are_listed_once(tmp_path: Path) -> None:
+    logs = write_log(tmp_path / "logs", {0: batch(rows(0, 9))})
+    write_log(tmp_path / "logs", {0: batch(rows(0, 4))}, topic="clicks")
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\nclicks 0 0\n")
+    (logs / "meta.properties").write_text("version=1\n")
+    account = JOBS["convert"](choose(logs), str(tmp_path / "out"))
+    inputs = [one for row in account for one in row["inputs"]]
+    listed = [(one["file"], one["bytes"], one["sha256"]) for one in inputs]
+    assert sorted(listed) == sha256sum(logs)
+
+
 def test_without_evidence_nothing_is_listed(tmp_path: Path) -> None:
     logs = write_log(tmp_path / "logs", {0: batch(rows(0, 9))})
     (row,) = run_plainly(plan_convert(choose(logs), str(tmp_path / "out"), Conversion(), {}))

@@ -93,7 +93,7 @@ def causes(row: dict[str, Any]) -> list[str]:
 
 
 def test_the_report_says_what_the_explanation_says(logs: Path, explained: Rows) -> None:
-    options = ReportOptions(what_if=False)
+    options = ReportOptions(what_if=False, compacted=("*",))
     rows = build_here(choose(logs), options, [], NOW)
     found = {row["topic"]: row for row in rows if row["type"] == "compaction"}
     assert found == {topic: {"type": "compaction", **row} for topic, row in explained.items()}

@@ -3,6 +3,8 @@
 import base64
 import json
 import shutil
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,18 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+import naive
+import ottla
 from builders import Row, batch
 from choosing import choose
 from jobs.plain import run_plainly, tree
-from jobs.topics import Written, write_topic
+from jobs.topics import ABORT, COMMIT, TRANSACTIONAL, Written, marker, write_topic
 from log.generated import write_partition
 from ottla.errors import CorruptLogError, OptionError
-from ottla.jobs.export.plan import ExportOptions, FileFormat, ValueAs, plan_export
-from ottla.log.read.records import Mode
+from ottla.jobs.export.plan import plan_export
+from ottla.jobs.export.writers import ParquetFile
+from ottla.log.read.mode import Isolation, Mode
+from ottla.options.export import ExportOptions, FileFormat, ValueAs
 from ottla.options.offsets import Offset, Timestamp
 
 SPLITS = [700, 20_000, 1 << 26]
@@ -88,6 +94,18 @@ def test_row_groups_are_cut_by_size(tmp_path: Path) -> None:
     export(tmp_path, ExportOptions(row_group_bytes=3 << 20))
     (path,) = (tmp_path / "out").rglob("*.parquet")
     assert 2 <= pq.ParquetFile(path).num_row_groups <= 4
+
+
+def test_what_is_held_for_a_row_group_has_no_room_to_spare(tmp_path: Path) -> None:
+    values_topic(tmp_path, [bytes(100)] * 50)
+    (segment,) = (tmp_path / "logs").rglob("*.log")
+    columns = ["key", "value", "offset", "timestamp", "timestampType", "headers"]
+    (records,) = ottla.read_segment(segment, columns=columns)
+    file = ParquetFile(BytesIO(), str(segment), ExportOptions())
+    file.write(records)
+    assert records.get_total_buffer_size() > 2 * records.nbytes
+    assert file.held[0].get_total_buffer_size() < 2 * file.size
+    file.close()
 
 
 def test_a_second_run_exports_only_what_is_new(tmp_path: Path, topic: list[Written]) -> None:
@@ -327,6 +345,88 @@ def test_lines_escape_what_header_keys_hold(tmp_path: Path) -> None:
         [],
     ]
     assert [(line["key"], line["value"]) for line in found] == [(None, ""), ("aw==", None)]
+
+
+COMMITTED = ExportOptions(isolation=Isolation.READ_COMMITTED)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_only_committed_records_are_exported_on_request(
+    tmp_path: Path, topic: list[Written], split: int
+) -> None:
+    rows = export(tmp_path, replace(COMMITTED, split_bytes=split))
+    committed = [
+        ("orders", part.partition, row.offset, row.key, row.value)
+        for part in topic
+        for row in part.committed()
+    ]
+    assert query(tmp_path, COLUMNS) == committed
+    assert len(committed) < len(expected(topic))
+    assert [row["writtenRecords"] for row in rows] == [len(part.committed()) for part in topic]
+    assert sum(row["skippedBatches"] for row in rows) > 0 == sum(row["violations"] for row in rows)
+
+
+def transactional(at: int, producer: int) -> bytes:
+    return batch([Row(at)], attributes=TRANSACTIONAL, producer=(producer, 0, 0))
+
+
+def test_what_was_open_is_exported_when_it_is_committed(tmp_path: Path) -> None:
+    first = [batch([Row(0)]), transactional(1, 7), transactional(2, 8), marker(3, 8, ABORT, 5)]
+    write_partition(tmp_path / "logs", "orders-0", 0, b"".join(first))
+    export(tmp_path, COMMITTED)
+    assert query(tmp_path, '"offset"') == [(0,)]
+    more = [*first, marker(4, 7, COMMIT, 6), batch([Row(5)])]
+    write_partition(tmp_path / "logs", "orders-0", 0, b"".join(more))
+    export(tmp_path, COMMITTED)
+    assert query(tmp_path, '"offset"') == [(0,), (1,), (5,)]
+
+
+@pytest.mark.parametrize("other", [COMMITTED, ExportOptions(batch_columns=True)])
+def test_isolation_and_columns_are_the_same_for_all_of_out(
+    tmp_path: Path, topic: list[Written], other: ExportOptions
+) -> None:
+    export(tmp_path)
+    with pytest.raises(OptionError, match=r"holds another export \((isolationLevel|batchColumns)"):
+        export(tmp_path, other)
+
+
+def batches_of(topic: list[Written], folder: Path) -> list[dict[str, Any]]:
+    """What the naive reader says of the batch of each record."""
+    found = []
+    for part in topic:
+        for log in sorted((folder / f"logs/orders-{part.partition}").glob("*.log")):
+            lines = naive.decode(log.read_bytes())
+            batches = {line["position"]: line for line in lines if line["type"] == "batch"}
+            found += [
+                batches[line["position"]] | {"file": str(log)}
+                for line in lines
+                if line["type"] == "record" and not batches[line["position"]]["isControl"]
+            ]
+    return found
+
+
+NAMES = ("file", "position", "magic", "codec", "partitionLeaderEpoch", "producerId")
+NAMES = (*NAMES, "producerEpoch", "isTransactional")
+
+
+def test_columns_of_the_batch_on_request(tmp_path: Path, topic: list[Written]) -> None:
+    export(tmp_path, ExportOptions(batch_columns=True))
+    held = [tuple(line[name] for name in NAMES) for line in batches_of(topic, tmp_path)]
+    assert query(tmp_path, ", ".join(f'"{name}"' for name in NAMES)) == held
+    bounds = query(tmp_path, '"offset" - "baseOffset", sequence')
+    assert min(bounds)[0] == 0
+    assert {sequence >= 0 for _, sequence in bounds} == {True, False}
+
+
+def test_lines_have_the_same_columns_of_the_batch(tmp_path: Path, topic: list[Written]) -> None:
+    export(tmp_path, ExportOptions(format=FileFormat.JSONL, batch_columns=True))
+    lines = [
+        json.loads(line)
+        for path in sorted((tmp_path / "out").rglob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    held = [tuple(line[name] for name in NAMES) for line in batches_of(topic, tmp_path)]
+    assert [tuple(line[name] for name in NAMES) for line in lines] == held
 
 
 def _bytes(text: str | None) -> bytes | None:

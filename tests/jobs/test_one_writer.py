@@ -13,7 +13,7 @@ import pytest
 
 from builders import Row, batch
 from choosing import choose
-from cli.command import run
+from cli.command import run, run_json
 from jobs.plain import run_plainly, tree
 from jobs.test_extent import JOBS, rows, write_log
 from jobs.test_write import begin, save, some_rows, stage
@@ -34,11 +34,11 @@ from ottla.publish.journal import commit, open_journals, publish, run_job, scrat
 from ottla.publish.locks import claim_output, hold
 from ottla.spark.reader import KafkaLogReader
 from ottla.spark.schema import schema_of
-from ottla.storage.files import write_file
 from ottla.storage.object_store import DEFAULT_OPTIONS
+from ottla.storage.writing import write_file
 
 Writer = Callable[[Path, Path], object]
-COMMANDS = ("convert", "restore", "salvage", "compact", "export")
+COMMANDS = ("convert", "restore", "salvage", "compact", "export", "clone")
 CLAIM = """
 import sys
 from ottla.publish.locks import claim_output
@@ -311,7 +311,7 @@ def test_a_commit_that_a_mount_keeps_back_is_finished_or_given_up(
                 "unmount it and finish the journal, or give it up: see `ottla finish --help`"
             )
         assert run("finish", out, "--discard", "a").status == 0
-    assert run("finish", out).of("journal")[0]["action"] == "published"
+    assert run_json("finish", out).of("journal")[0]["action"] == "published"
     assert list(tree(out)) == [f"b-0/{0:020d}.log"]
     assert open_journals(str(out)) == []
 
@@ -367,6 +367,15 @@ def test_claims_nest(tmp_path: Path) -> None:
     assert not (tmp_path / "out.ottla").exists()
 
 
+def test_a_claim_that_fails_leaves_no_folder_behind(tmp_path: Path) -> None:
+    with (
+        pytest.raises(OSError, match="too long"),
+        claim_output(str(tmp_path / "a/b" / ("n" * 252))),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_query_says_that_a_commit_waits_and_reads_what_is_there(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -381,7 +390,7 @@ def test_a_query_says_that_a_commit_waits_and_reads_what_is_there(
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("command", ["convert", "restore", "salvage", "export", "compact"])
+@each_command
 def test_a_refused_command_leaves_nothing_in_its_input(tmp_path: Path, command: str) -> None:
     """A broker does not start beside a folder that is no partition."""
     logs = write_log(tmp_path / "logs", {0: batch(rows(0, 3))})

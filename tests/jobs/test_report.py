@@ -9,12 +9,14 @@ import pytest
 from builders import Row as Record
 from builders import batch
 from choosing import choose
+from internal.test_metadata import config
 from jobs.reporting import build_here
 from jobs.topics import write_partition
 from ottla.cli.report_commands import add_commands
 from ottla.errors import OptionError
 from ottla.format.attributes import Codec
 from ottla.jobs.report.rows import ReportOptions
+from ottla.jobs.report.verdict import sum_up
 from ottla.jobs.report.what_if import BATCH_SIZES, Setting
 
 NOW = 1_800_000_000_000
@@ -120,22 +122,23 @@ def test_commands_choose_what_the_report_was_asked_for(tmp_path: Path) -> None:
     options = ReportOptions(
         price=0.5, sample_bytes=1 << 20, split_bytes=1 << 21, seed=4, compaction=False
     )
-    settings = [Setting(2, Codec.ZSTD, 3, BATCH_SIZES[0])]
+    settings = [Setting(2, Codec.ZSTD, 9, BATCH_SIZES[0]), Setting(2, Codec.ZSTD, 3, None)]
     found = build_here(chosen, options, settings, NOW)
     rows = add_commands(found, chosen, options, NOW)
     which = "--topic a --topic 'b c' --partition 1"
     assert rows[0]["commands"] == {
         "contents": f"ottla ls {root} {which}",
         "health": f"ottla verify {root} {which}",
-        "transactions": f"ottla transactions {root} {which} --now {NOW}",
+        "transactions": f"ottla transactions {root} {which} --now @{NOW}",
         "whatIf": f"ottla report {root} -o report.html {which} --price-per-gb-month 0.5"
         " --sample-bytes 1048576 --split-bytes 2097152 --seed 4 --without compaction"
-        f" --now {NOW}",
-        "compaction": f"ottla compact {root} OUT --include-active --explain {which} --now @{NOW}",
+        f" --now @{NOW}",
+        "compaction": f"ottla report {root} -o report.html {which} --compacted TOPIC",
     }
     assert [row["command"] for row in of(rows, "whatIf", topic="a")] == [
-        f"ottla convert {root} OUT --topic a --partition 1 --magic 2 --codec zstd --level 3"
-        " --batch-bytes 16384"
+        f"ottla convert {root} OUT --topic a --partition 1 --magic 2 --codec zstd --level 9"
+        " --batch-bytes 16384",
+        f"ottla convert {root} OUT --topic a --partition 1 --magic 2 --codec zstd",
     ]
 
 
@@ -144,7 +147,7 @@ def test_commands_name_no_flag_that_is_as_usual(tmp_path: Path) -> None:
     commands = report(tmp_path, what_if=False)[0]["commands"]
     assert commands["contents"] == f"ottla ls {tmp_path}"
     # The section would show nothing again with --without what-if.
-    assert commands["whatIf"] == f"ottla report {tmp_path} -o report.html --now {NOW}"
+    assert commands["whatIf"] == f"ottla report {tmp_path} -o report.html --now @{NOW}"
 
 
 def test_a_damaged_batch_is_placed_and_left_out(tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_compaction_leaves_the_newest_record_of_each_key(tmp_path: Path) -> None
     for base in range(0, 200, 50):
         its = records[base : base + 50]
         write_log(tmp_path / "users-0", b"".join(batch([row]) for row in its), base=base)
-    [row] = of(report(tmp_path), "compaction")
+    [row] = of(report(tmp_path, compacted=("users",)), "compaction")
     assert (row["distinctKeys"], row["tombstones"], row["unkeyedRecords"]) == (7, 0, 0)
     # The newest of each key are the last seven, all of the same size, and each its own batch.
     assert row["remainingBytes"] == sum(len(batch([record])) for record in records[-7:])
@@ -223,9 +226,73 @@ def test_a_log_goes_as_far_as_its_empty_last_segment_says(tmp_path: Path) -> Non
 
 def test_records_without_a_key_stand_in_the_way_of_compaction(tmp_path: Path) -> None:
     write_log(tmp_path / "clicks-0", batch([Record(n, START, None, b"x") for n in range(3)]))
-    [row] = of(report(tmp_path), "compaction")
+    write_log(tmp_path / "users-0", batch([Record(0, START, b"k", b"x")]))
+    row, _ = of(report(tmp_path, compacted=("cli*,users",)), "compaction")
     assert (row["unkeyedRecords"], row["remainingBytes"]) == (3, None)
     assert "records without a key" in [each["cause"] for each in row["obstacles"]]
+
+
+def test_compaction_is_shown_of_topics_that_are_compacted_as_far_as_anyone_knows(
+    tmp_path: Path,
+) -> None:
+    for name in ("asked-0", "cleaned-0", "policy-0", "both-0", "deleted-0", "plain-0"):
+        write_log(tmp_path / name, batch([Record(0, START, b"k", b"v")]))
+    write_log(tmp_path / "__consumer_offsets-7", batch([Record(0, START, b"k", b"v")]))
+    policies = {"policy": "compact", "both": "compact,delete", "deleted": "delete"}
+    records = [
+        Record(offset, START, None, config(2, topic, "cleanup.policy", policy))
+        for offset, (topic, policy) in enumerate(policies.items())
+    ]
+    write_log(tmp_path / "__cluster_metadata-0", batch(records))
+    # What was compacted once has a checkpoint; the policy of today decides.
+    checkpoint = "0\n2\ncleaned 0 0\ndeleted 0 0\n"
+    (tmp_path / "cleaner-offset-checkpoint").write_text(checkpoint)
+    rows = report(tmp_path, what_if=False, compacted=("ask*",))
+    shown = ["__consumer_offsets", "asked", "both", "cleaned", "policy"]
+    assert sorted(row["topic"] for row in of(rows, "compaction")) == shown
+    assert rows[0]["compacted"] == shown
+    assert " ".join(f"--topic {topic}" for topic in shown) in rows[0]["commands"]["compaction"]
+    assert not of(report(tmp_path, what_if=False, compaction=False), "compaction")
+
+
+def finding(topic: str | None, partition: int | None, severity: str) -> dict[str, Any]:
+    return {"type": "finding", "topic": topic, "partition": partition, "severity": severity}
+
+
+def test_the_verdict_names_what_is_worst_of_each_partition() -> None:
+    partitions = [{"type": "partition", "topic": "a", "partition": number} for number in range(5)]
+    transactions = [
+        {"type": "openTransaction", "topic": "a", "partition": number, "hanging": number == 3}
+        for number in (2, 3)
+    ]
+    found = [finding("a", 1, "warning"), finding("a", 0, "warning"), finding("a", 0, "error")]
+    found += [finding("a", 4, "note"), *transactions]
+    verdict = sum_up([*partitions, *found])
+    assert verdict["healthyPartitions"] == 2  # a note is usual, and so is a running transaction
+    assert verdict["health"] == (
+        "3 of 5 partitions need attention:"
+        " a-0 (errors), a-1 (warnings), a-3 (a hanging transaction)."
+    )
+    assert (verdict["saving"], verdict["savedShare"]) == (None, None)
+    beside = sum_up([*partitions, finding(None, None, "error")])
+    assert beside["health"] == "All 5 partitions are healthy. The log directory has errors."
+
+
+def test_what_zstd_would_save_is_of_all_topics_together() -> None:
+    lead = {"type": "whatIf", "magic": 2, "codec": "zstd", "level": 3, "batchBytes": None}
+    rows = [
+        lead | {"topic": "a", "currentBytes": 900, "savedBytes": 300},
+        lead | {"topic": "b", "currentBytes": 100, "savedBytes": -50},
+        lead | {"topic": "b", "currentBytes": 100, "savedBytes": 99, "batchBytes": 16384},
+    ]
+    verdict = sum_up(rows)
+    assert (verdict["savedShare"], verdict["saving"]) == (0.25, "zstd would save 25 %.")
+
+
+def test_a_topic_to_compact_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    write_log(tmp_path / "users-0", batch([Record(0, START, b"k", b"v")]))
+    with pytest.raises(OptionError, match="usres"):
+        report(tmp_path, what_if=False, compacted=("usres",))
 
 
 def test_money_is_bytes_times_the_price(tmp_path: Path) -> None:
@@ -241,7 +308,8 @@ def test_the_overhead_of_formats_is_what_their_layouts_say(tmp_path: Path) -> No
     records = [Record(offset, START + offset, None, b"x" * 100) for offset in range(1000)]
     data = batch(records)
     write_log(tmp_path / "seeds-0", data)
-    settings = [Setting(magic, Codec.NONE, None, max(BATCH_SIZES)) for magic in (0, 1, 2)]
+    sizes = {0: None, 1: None, 2: max(BATCH_SIZES)}
+    settings = [Setting(magic, Codec.NONE, None, size) for magic, size in sizes.items()]
     chosen = choose(tmp_path)
     rows = build_here(chosen, ReportOptions(), settings, NOW)
     found = {row["magic"]: (row["bytes"], row["perRecord"]) for row in of(rows, "overhead")}

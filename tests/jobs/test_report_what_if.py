@@ -11,7 +11,7 @@ from choosing import choose
 from jobs.plain import run_plainly
 from jobs.reporting import build_here
 from jobs.topics import write_topic
-from ottla.batch.convert import Conversion, Loss
+from ottla.batch.convert import DEFAULT_BATCH_BYTES, Conversion, Loss
 from ottla.batch.encode import encode
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.rows import NewRecord, pack_rows
@@ -19,17 +19,26 @@ from ottla.catalog.slices import Slice
 from ottla.format.attributes import Codec
 from ottla.jobs.report.rows import ReportOptions
 from ottla.jobs.report.survey import Unit
-from ottla.jobs.report.what_if import Floats, Setting, all_settings, draw_units, estimate, known_of
+from ottla.jobs.report.what_if import (
+    AS_IT_IS,
+    Floats,
+    Setting,
+    all_settings,
+    draw_units,
+    estimate,
+    known_of,
+)
 from ottla.jobs.rewrite.convert import plan_convert
-from ottla.storage.files import Entry
+from ottla.storage.listing import Entry
 
 NOW = 1_800_000_000_000
 SETTINGS = [
+    Setting(2, Codec.ZSTD, 3, None),
     Setting(2, Codec.NONE, None, 16 << 10),
     Setting(2, Codec.ZSTD, 3, 128 << 10),
     Setting(2, Codec.LZ4, 1, 16 << 10),
     Setting(2, Codec.GZIP, 1, 512 << 10),
-    Setting(1, Codec.SNAPPY, None, 16 << 10),
+    Setting(1, Codec.SNAPPY, None, None),
 ]
 
 
@@ -51,10 +60,9 @@ def predicted(root: Path, **options: Any) -> dict[tuple[str, Setting], dict[str,
 
 
 def converted(root: Path, out: Path, setting: Setting) -> dict[str, int]:
-    conversion = Conversion(
-        setting.magic, setting.codec, setting.level, frozenset(Loss), setting.batch_bytes
-    )
-    plan = plan_convert(choose(root), str(out), conversion, {}, rebatches=True)
+    magic, codec, level, size = setting
+    conversion = Conversion(magic, codec, level, frozenset(Loss), size or DEFAULT_BATCH_BYTES)
+    plan = plan_convert(choose(root), str(out), conversion, {}, rebatches=size is not None)
     sizes: dict[str, int] = {}
     for row in run_plainly(plan):
         sizes[row["topic"]] = sizes.get(row["topic"], 0) + row["writtenBytes"]
@@ -162,12 +170,33 @@ def test_a_sample_takes_from_every_stratum_and_nothing_twice() -> None:
     assert (taken >= np.minimum(4, np.bincount(draw.stratum))).all()
 
 
-def test_every_format_codec_level_and_size_is_a_setting() -> None:
+def test_settings_are_those_that_people_use_and_zstd_comes_first() -> None:
     tried = all_settings()
     assert len(set(tried)) == len(tried)
-    by_magic = {magic: {s[1:3] for s in tried if s.magic == magic} for magic in (0, 1, 2)}
-    # none and snappy have no levels, gzip, lz4 and zstd have three; only v2 has zstd.
-    assert {magic: len(found) for magic, found in by_magic.items()} == {0: 8, 1: 8, 2: 11}
-    assert (Codec.ZSTD, 22) in by_magic[2]
-    assert (Codec.GZIP, 9) in by_magic[0]
-    assert len({setting.batch_bytes for setting in tried}) == 3
+    assert tried[0] == Setting(2, Codec.ZSTD, 3, None)
+    # Defaults of CompressionType; of zstd one level that is quicker and one that is smaller.
+    current = {(each.codec, each.level) for each in tried if each.magic == 2}
+    usual = {(Codec.NONE, None), (Codec.SNAPPY, None), (Codec.GZIP, -1), (Codec.LZ4, 9)}
+    assert current == usual | {(Codec.ZSTD, level) for level in (1, 3, 9)}
+    old = {(each.codec, each.level, each.batch_bytes) for each in tried if each.magic == 0}
+    assert old == {(*each, None) for each in usual}
+    assert {each.batch_bytes for each in tried} == {None, 16 << 10, 128 << 10, 512 << 10}
+
+
+def test_what_takes_longer_to_write_says_so(tmp_path: Path) -> None:
+    write_skewed(tmp_path / "words-0", 3, "text", 3 << 20)
+    settings = [AS_IT_IS, *(Setting(2, Codec.ZSTD, level, None) for level in (1, 9))]
+    rows = build_here(choose(tmp_path), ReportOptions(compaction=False), settings, NOW)
+    found = {row["level"]: row for row in rows if row["type"] == "whatIf"}
+    assert found[None]["kind"] == "today"
+    assert found[None]["bytes"] == found[None]["currentBytes"]
+    assert (found[None]["writeSeconds"], found[None]["readSeconds"]) == (0, 0)  # no codec
+    assert found[9]["writeSeconds"] > found[1]["writeSeconds"] > 0
+    assert found[9]["writeSeconds"] > found[9]["readSeconds"] > 0
+
+
+def test_old_formats_have_no_cpu_time(tmp_path: Path) -> None:
+    write_topic(tmp_path, "orders", partitions=1)
+    rows = build_here(choose(tmp_path), ReportOptions(), [Setting(1, Codec.GZIP, -1, None)], NOW)
+    [row] = [row for row in rows if row["type"] == "whatIf"]
+    assert (row["writeSeconds"], row["readSeconds"]) == (None, None)

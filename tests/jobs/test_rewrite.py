@@ -8,7 +8,8 @@ from builders import Row, batch
 from ottla.catalog.slices import Slice
 from ottla.errors import CorruptLogError, Rule
 from ottla.jobs.rewrite.plan import sound_windows
-from ottla.storage.files import Entry, list_files, open_file
+from ottla.storage.files import open_file
+from ottla.storage.listing import Entry, list_files
 
 BATCHES = [batch([Row(at)]) for at in range(4)]
 SIZE = len(BATCHES[0])

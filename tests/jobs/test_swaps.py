@@ -16,9 +16,10 @@ from jobs.test_extent import JOBS
 from jobs.test_read import read
 from jobs.test_verify import verify, violations
 from log.swap_states import CRASHES, SWAPS, State, segment
-from ottla.jobs.export.plan import ExportOptions, FileFormat, plan_export
+from ottla.jobs.export.plan import plan_export
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.partition import find_partitions
+from ottla.options.export import ExportOptions, FileFormat
 
 Reader = Callable[[Path, Path], Any]
 

@@ -29,6 +29,8 @@ _COMMON = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
+    # A transaction that a test leaves open stays so, however slow the machine.
+    "transaction.max.timeout.ms": "86400000",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "500",

@@ -4,7 +4,7 @@ from collections import Counter
 
 compared: Counter[str] = Counter()
 
-WORDS = ("topics", "records", "files", "mounts")
+WORDS = ("topics", "records", "files", "mounts", "clones")
 
 
 def summary() -> str:

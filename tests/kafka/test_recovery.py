@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from broker import Broker, new_broker
 from clients import create_topic
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from tally import compared
 from test_mount_extent import wait_until
@@ -84,6 +84,22 @@ def recovered(stopped: Broker, request: pytest.FixtureRequest) -> Recovered:
 
 
 def told_offsets(broker: Broker) -> dict[int, tuple[int, int]]:
+    """Where logs begin and end; a client may know of an epoch before a broker that starts does."""
+    found: list[dict[int, tuple[int, int]]] = []
+
+    def ask() -> bool:
+        try:
+            found.append(ask_offsets(broker))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_LEADER_EPOCH:
+                raise
+        return bool(found)
+
+    wait_until(ask)
+    return found[0]
+
+
+def ask_offsets(broker: Broker) -> dict[int, tuple[int, int]]:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     parts = [TopicPartition("swaps", number) for number in range(len(CRASHES))]
     first, last = (

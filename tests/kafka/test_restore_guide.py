@@ -99,7 +99,9 @@ def run_beside(broker: Broker, script: str, values: dict[str, str], bin_folder: 
                 act()
                 (bin_folder.parent / name).unlink()
         time.sleep(0.1)
-    assert commands.returncode == 0, output.read_text()
+    said = output.read_text()
+    assert commands.returncode == 0, said
+    assert not re.findall(r"^\s+at [\w.$/]+\(", said, re.M), said  # lines of a stack trace
 
 
 def consumer(broker: Broker) -> Consumer:

@@ -226,7 +226,12 @@ def _transactions(broker: Broker, java: JavaClients) -> None:
         transactional_id="aiokafka",
     )
     open_steps = [["init"], ["begin"], send(topic, records(99, 7, first_timestamp=_now()))]
-    java.produce(broker.bootstrap, [*open_steps, ["leave"]], transactional_id="left-open")
+    java.produce(
+        broker.bootstrap,
+        [*open_steps, ["leave"]],
+        transactional_id="left-open",
+        transaction_timeout_ms="86400000",
+    )
     Rdkafka(broker.bootstrap).send(topic, records(98, 9, first_timestamp=_now()))
 
 

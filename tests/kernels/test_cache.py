@@ -115,7 +115,16 @@ def test_a_link_in_the_temporary_folder_is_not_followed(
 
 
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
-def test_a_file_that_lost_its_end_is_made_again(home: Path, ending: str) -> None:
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"cottla.region\nNoClass\n.", id="class-gone"),
+        pytest.param(b"cottla.none\nNoClass\n.", id="module-gone"),
+        pytest.param(b"N.", id="other-shape"),
+    ],
+)
+def test_a_file_that_can_not_be_used_is_made_again(home: Path, ending: str, left: bytes) -> None:
     code = (
         "import numpy as np; from ottla.kernels.bytes.crc import crc32;"
         "print(crc32(np.zeros(64, dtype=np.uint8), 0, 9))"
@@ -126,6 +135,6 @@ def test_a_file_that_lost_its_end_is_made_again(home: Path, ending: str) -> None
     assert files
     whole = {path: path.stat().st_size for path in files}
     for path in files:
-        path.write_bytes(b"")
+        path.write_bytes(left)
     assert subprocess.check_output([sys.executable, "-c", code], env=compiled) == first
-    assert {path: path.stat().st_size > 0 for path in whole} == dict.fromkeys(whole, True)
+    assert {path: path.stat().st_size > len(left) for path in whole} == dict.fromkeys(whole, True)

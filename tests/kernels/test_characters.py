@@ -84,9 +84,9 @@ def readable(data: bytes) -> str:
     st.one_of(
         st.binary(max_size=30),
         st.text(max_size=20).map(str.encode),
-        st.lists(st.sampled_from([b"plain text", b"\x1b", b"\x7f", b"\xc2\x9b", b"\xe6\x9d"])).map(
-            b"".join
-        ),
+        st.lists(
+            st.sampled_from([b"plain text" * 4, b"\x1b", b"\x7f", b"\xc2\x9b", b"\xe6\x9d"])
+        ).map(b"".join),
     ),
     st.integers(0, 9),
 )

@@ -16,7 +16,7 @@ from ottla.publish.journal import (
     run_job,
     staged_path,
 )
-from ottla.storage.files import open_output
+from ottla.storage.writing import open_output
 
 
 def payload(partition: int, name: str) -> bytes:

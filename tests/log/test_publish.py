@@ -21,7 +21,8 @@ from ottla.publish.journal import (
     settle,
     staged_path,
 )
-from ottla.storage.files import Entry, write_file
+from ottla.storage.listing import Entry
+from ottla.storage.writing import write_file
 
 
 def stage(job: Job, target: str, data: bytes) -> StagedFile:

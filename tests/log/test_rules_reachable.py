@@ -5,6 +5,7 @@ can not be built from (WRITE), one is about what a reader's type can not hold (R
 """
 
 import struct
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -34,11 +35,13 @@ from ottla.dump.dry_run import try_append
 from ottla.errors import CorruptLogError, Rule
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.names import UNNAMED
+from ottla.internal.encode import encode_framed
 from ottla.jobs.read.records import read_violations
 from ottla.jobs.verify.plan import VerifyOptions, plan_verify, see_part, validate_partitions
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.log.check.directory import check_directory
 from ottla.log.files.partition import find_partitions, read_log_directories
+from ottla.log.files.small_files import LIMIT
 from ottla.log.files.transaction_index import aborted_transactions, write_transaction_index
 from ottla.options.read import parse_read_options
 from ottla.rules.append.accept import Refused, append
@@ -46,6 +49,7 @@ from ottla.rules.append.checks import AppendPolicy
 from ottla.rules.append.each import Appends
 from ottla.rules.producers.producer import Origin
 from rules.histories import COMMIT, data_batch, marker, tables
+from tiered.encoder import TOPIC_ID, Mode, Upload, segment_id, upload_of, write_upload
 from whole_log import plan_salvage
 
 NOW = 1_700_000_000_000
@@ -80,7 +84,30 @@ def with_max_timestamp(data: bytes, timestamp: int) -> bytes:
     return builders.reseal(data[:35] + struct.pack(">q", timestamp) + data[43:])
 
 
+def remote(*uploads: Upload) -> Files:
+    """Remote objects as Aiven's plugin writes them, in chunks of 1000 bytes of zstd."""
+    with tempfile.TemporaryDirectory() as folder:
+        for upload in uploads:
+            write_upload(Path(folder), upload, Mode(1000, compress=True), topic="t")
+        paths = [path for path in Path(folder).rglob("*") if path.is_file()]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def metadata_of(segment: str) -> Files:
+    """What says that the copy of a remote segment of partition t-0 began."""
+    identity = {"topicIdPartition": {"name": "t", "id": TOPIC_ID, "partition": 0}, "id": segment}
+    told = {"remoteLogSegmentId": identity, "remoteLogSegmentState": 0}
+    value = encode_framed("__remote_log_metadata", 0, 0, told)
+    return {f"__remote_log_metadata-0/{0:020d}.log": batch([Row(0, 0, None, value)])}
+
+
+def ending(suffix: str, files: Files) -> str:
+    return next(name for name in files if name.endswith(suffix))
+
+
 SIZE = len(batch([Row(0)]))
+REMOTE = remote(upload_of(1, range(100), {5: 0}))
+REMOTE_LOG, REMOTE_MANIFEST = ending(".log", REMOTE), ending(".rsm-manifest", REMOTE)
 RECORD = builders.record(Row(0))
 EPOCHS = log(batch([Row(0)], leader_epoch=0), batch([Row(1)], leader_epoch=4))
 CHECKPOINT = "t-0/leader-epoch-checkpoint"
@@ -138,6 +165,7 @@ VERIFY: dict[Rule, Files] = {
     Rule.TRANSACTION_INDEX_VERSION: log(*ABORTED) | {f"t-0/{0:020d}.txnindex": b"\0\1" + bytes(32)},
     Rule.TRANSACTION_INDEX_ORDER: transaction_index((7, 3, 2, 1)),
     Rule.TRANSACTION_INDEX_LOG: transaction_index(),
+    Rule.SIDE_FILE_SIZE: beside("snapshot", bytes(LIMIT + 1)),
     Rule.SIDE_FILE_HAS_LOG: log(batch()) | {f"t-0/{5:020d}.index": b""},
     Rule.FILE_NAME: log(batch()) | {f"t-0/{2**63}.log": b""},
     Rule.SWAP_FINISHED: {f"t-0/{0:020d}.log.swap": batch()},
@@ -149,17 +177,30 @@ VERIFY: dict[Rule, Files] = {
     Rule.PARTITION_METADATA_READABLE: log(batch()) | {"t-0/partition.metadata": b"x"},
     Rule.META_PROPERTIES_READABLE: log(batch()) | {"meta.properties": b"version=2\n"},
     Rule.DIRECTORY_NAME: log(batch()) | {"lost+found/file": b""},
+    Rule.REMOTE_CHUNK_OPENS: REMOTE | {REMOTE_LOG: b"?" + REMOTE[REMOTE_LOG][1:]},
+    Rule.REMOTE_MANIFEST_READABLE: REMOTE | {REMOTE_MANIFEST: b"{}"},
+    Rule.REMOTE_OBJECT_COMPLETE: REMOTE | {REMOTE_LOG: REMOTE[REMOTE_LOG][:-1]},
+    Rule.REMOTE_OBJECT_FINISHED: {REMOTE_LOG: REMOTE[REMOTE_LOG]},
+    Rule.REMOTE_SEGMENT_END: REMOTE
+    | {REMOTE_MANIFEST: REMOTE[REMOTE_MANIFEST].replace(b'"endOffset":99', b'"endOffset":999')},
+    Rule.REMOTE_STATE_KNOWN: remote(upload_of(1, range(50), {5: 0})) | metadata_of(segment_id(2)),
+    Rule.REMOTE_LINEAGE: remote(
+        upload_of(1, range(50), {3: 0}), upload_of(2, range(100), {4: 0, 6: 40})
+    ),
+    Rule.REMOTE_OVERLAP: remote(upload_of(1, range(50), {5: 0}), upload_of(2, range(50), {5: 0})),
+    Rule.REMOTE_GAP: remote(upload_of(1, range(50), {5: 0}), upload_of(2, range(60, 90), {5: 60})),
 }
 
 
 @pytest.mark.parametrize(("rule", "files"), VERIFY.items(), ids=map(str, VERIFY))
 def test_verify_names(tmp_path: Path, rule: Rule, files: Files) -> None:
     for name, data in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    (directory,) = read_log_directories([tmp_path])
-    found = [violation.rule for violation in check_directory(directory)]
-    rows = verify([one for one in directory.partitions if one.name != UNNAMED], VerifyOptions())
+    directories = read_log_directories([tmp_path])
+    found = [violation.rule for each in directories for violation in check_directory(each)]
+    partitions = [one for each in directories for one in each.partitions]
+    rows = verify([one for one in partitions if one.name != UNNAMED], VerifyOptions())
     assert str(rule) in [*map(str, found), *(row["rule"] for row in violations(rows))]
 
 

@@ -32,8 +32,10 @@ from ottla.publish.journal import (
     settle,
     staged_path,
 )
-from ottla.storage.files import create_file, list_files, open_file, read_bytes, write_file
+from ottla.storage.files import open_file, read_bytes
+from ottla.storage.listing import list_files
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.writing import create_file, write_file
 from whole_log import check_partition, plan_salvage
 
 PARTITIONS, SEGMENTS = 20, 12

@@ -12,7 +12,7 @@ import naive
 from builders import Row
 from log.generated import marker, random_log
 from log.walked import walked
-from ottla.kernels.tables import Batches, concat_batches
+from ottla.kernels.tables import Batches, concat_batches, take_batches
 from ottla.log.read.walk import walk_file
 from ottla.log.write.index_builder import SegmentConfig, build_indexes
 from ottla.log.write.segment_writer import SegmentWriter
@@ -121,6 +121,26 @@ def test_segments_and_indexes_are_those_of_a_broker(tmp_path: Path, config: Segm
         times = [(stamp, offset - segment.base) for stamp, offset in segment.time_entries]
         packed = b"".join(struct.pack(">qi", *entry) for entry in times)
         assert path.with_suffix(".timeindex").read_bytes() == packed
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_batches_that_come_one_by_one_are_cut_as_those_that_come_together(
+    tmp_path: Path, config: SegmentConfig
+) -> None:
+    data = b"".join(random_log(3, count=120))
+    together = write(tmp_path, data, 0, config)
+    batches = walk(tmp_path / "source")
+    with run_job(str(tmp_path / "one-by-one"), "j") as job:
+        writer = SegmentWriter(job, "t-0", 0, config)
+        for row in range(batches.position.size):
+            writer.append(whole(data), take_batches(batches, slice(row, row + 1)))
+        commit(job, writer.close(), [])
+        publish(job)
+    apart = tmp_path / "one-by-one" / "t-0"
+    names = sorted(path.name for path in together.iterdir())
+    assert sorted(path.name for path in apart.iterdir()) == names
+    for name in names:
+        assert (apart / name).read_bytes() == (together / name).read_bytes(), name
 
 
 def test_an_offset_out_of_reach_rolls(tmp_path: Path) -> None:

@@ -23,13 +23,9 @@ CONFIGURATION = {
 }
 
 
-# Workers take credentials from the environment that Spark was started with.
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    os.environ.update(CREDENTIALS | {"PYSPARK_PYTHON": sys.executable})
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("ottla tests")
     warehouse = tmp_path_factory.mktemp("warehouse")
     for name, value in (CONFIGURATION | {"spark.sql.warehouse.dir": str(warehouse)}).items():

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.same import SPLITS, check_compact, check_output_jobs, check_salvage, check_verify
+from jobs.same import (
+    SPLITS,
+    check_commands,
+    check_compact,
+    check_output_jobs,
+    check_salvage,
+    check_verify,
+)
 from jobs.test_salvage import damaged_topic
 from jobs.topics import write_topic
 from ottla.spark.engine import SparkEngine
@@ -27,6 +34,7 @@ def main(master: str, folder: Path) -> None:
         check_output_jobs(engine, folder / "sound" / "logs", folder / str(split), split)
         check_verify(engine, damaged, split)
         check_compact(engine, folder / "sound" / "logs", folder / f"compact-{split}", split)
+        check_commands(folder / "sound" / "logs", damaged, folder / f"commands-{split}", split)
     check_salvage(engine, damaged, folder)
     spark.stop()
     print("the same")

@@ -23,7 +23,7 @@ from ottla.jobs.report.steps import build_report
 from ottla.publish.job import Job
 from ottla.publish.journal import open_journals, staged_path
 from ottla.rules.cleaner.cleanable import CleanerConfig
-from ottla.storage.files import write_file
+from ottla.storage.writing import write_file
 
 pytestmark = pytest.mark.spark
 
@@ -112,7 +112,7 @@ def test_the_report_and_the_explanation_of_odd_logs_are_the_same_as_in_one_proce
     rows = explain_compaction(engine, plan)
     assert rows == explain_plainly(plan)
     assert [row["topic"] for row in rows if row["stoppedBy"]] == ["broken"]
-    wanted = ReportOptions(what_if=False)
+    wanted = ReportOptions(what_if=False, compacted=("*",))
     report = build_report(engine, str(page), selection, wanted, [], NOW)
     found = [row for row in report if row["type"] == "compaction"]
     assert found == [{"type": "compaction", **row} for row in rows]

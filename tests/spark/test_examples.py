@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 def run(script: str, *arguments: Path) -> str:
     done = subprocess.run(
         [sys.executable, EXAMPLES / script, *arguments],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"},
         capture_output=True,
         text=True,
         check=False,
@@ -45,3 +45,8 @@ def test_the_streaming_example_goes_on_where_it_stopped(tmp_path: Path) -> None:
         for line in run("spark_stream.py", logs, sink).splitlines()[1:]
     }
     assert counts == {"orders": str(len(first.rows)), "returns": str(len(second.rows))}
+
+
+def test_the_examples_make_their_own_logs_where_none_are_named() -> None:
+    assert "|orders|2        |" in run("spark_read.py")
+    assert "orders" in run("spark_stream.py")

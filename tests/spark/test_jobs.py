@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from choosing import choose
-from jobs.same import SPLITS, check_output_jobs, check_salvage, check_verify, plans
+from jobs.same import (
+    SPLITS,
+    check_commands,
+    check_output_jobs,
+    check_salvage,
+    check_verify,
+    plans,
+)
 from jobs.test_salvage import damaged_topic
 from jobs.topics import write_topic
 from ottla.errors import CorruptLogError, DataLossError, Row
@@ -49,6 +56,11 @@ def test_salvage_is_the_same_as_without_spark(
 @pytest.mark.parametrize("split", SPLITS)
 def test_verify_finds_what_a_check_finds(engine: Engine, damaged: Path, split: int) -> None:
     check_verify(engine, damaged, split)
+
+
+@pytest.mark.usefixtures("spark")
+def test_commands_end_alike_on_both_engines(logs: Path, damaged: Path, tmp_path: Path) -> None:
+    check_commands(logs, damaged, tmp_path, SPLITS[1])
 
 
 def test_a_second_look_sees_what_changed_since_the_first(engine: Engine, tmp_path: Path) -> None:

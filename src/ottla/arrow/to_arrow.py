@@ -21,6 +21,7 @@ from ottla.batch.decode import Chunk
 from ottla.batch.utf8 import java_utf8
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, TIMESTAMP_TYPE_NAMES
+from ottla.format.sentinels import NO_SEQUENCE
 from ottla.kernels.tables import Batches, Int64s, Wanted, concat_batches
 from ottla.region import Bytes
 
@@ -100,10 +101,15 @@ class _Expanded:
     def spread(self, column: Ints, kind: type[np.generic]) -> pa.Array:
         return pa.array(np.repeat(column.astype(kind), self.rows))
 
-    def sequences(self, offsets: Int64s) -> pa.Array:
+    def sequences(self, offsets: Int64s) -> Int64s:
         base = np.repeat(self.batches.base_sequence, self.rows)
         delta = offsets - np.repeat(self.batches.base_offset, self.rows)
-        return pa.array(np.where(base >= 0, add_sequence(base, delta), -1).astype(np.int32))
+        return np.where(base >= 0, add_sequence(base, delta), NO_SEQUENCE)
+
+
+def record_sequences(chunk: Chunk) -> Int64s:
+    """The sequence of each record; NO_SEQUENCE where its batch has none."""
+    return _Expanded(chunk).sequences(chunk.buffers.offset[: chunk.count])
 
 
 _FROM_BATCHES: Final[dict[str, tuple[Callable[[Batches], Ints], type[np.generic]]]] = {
@@ -150,7 +156,7 @@ def records_to_arrow(chunk: Chunk, columns: Sequence[str]) -> pa.RecordBatch:
         elif expanded is None:
             raise AssertionError(name)
         elif name == "sequence":
-            array = expanded.sequences(buffers.offset[:count])
+            array = pa.array(expanded.sequences(buffers.offset[:count]).astype(np.int32))
         else:
             derive, kind = _FROM_BATCHES[name]
             array = expanded.spread(derive(expanded.batches), kind)

@@ -164,6 +164,11 @@ def read_control_key(key: bytes | None) -> tuple[int, int]:
     return version, type_id
 
 
+def is_end_marker(key: bytes | None) -> bool:
+    """Whether a control record ends a transaction: nothing of it was chosen by a user."""
+    return _control_type(read_control_key(key)[1]) in _MARKERS
+
+
 def write_control(control_type: ControlType, fields: Fields) -> tuple[bytes, bytes]:
     """Return key and value; the inverse of `read_control` for the types that Kafka knows."""
     if control_type is ControlType.UNKNOWN:
@@ -250,7 +255,7 @@ def _write_struct(values: Fields, fields: Sequence[ControlField]) -> bytes:
         for field in fields
         if field.since <= CURRENT_VERSION
     ]
-    return b"".join(parts) + _varint(0)  # no tagged fields
+    return b"".join(parts) + write_uvarint(0)  # no tagged fields
 
 
 def _write_field(value: Any, field: ControlField) -> bytes:
@@ -258,16 +263,16 @@ def _write_field(value: Any, field: ControlField) -> bytes:
         return _write_struct(value, field.fields)
     if field.kind == _ARRAY:
         parts = [_write_struct(item, field.fields) for item in value]
-        return _varint(len(parts) + 1) + b"".join(parts)
+        return write_uvarint(len(parts) + 1) + b"".join(parts)
     if field.kind == _UUID:
         return base64.urlsafe_b64decode(f"{value}==")
     if field.kind == _STRING:
         data = str(value).encode("utf-8")
-        return _varint(len(data) + 1) + data
+        return write_uvarint(len(data) + 1) + data
     return struct.pack(field.kind, value)
 
 
-def _varint(value: int) -> bytes:
+def write_uvarint(value: int) -> bytes:
     data = bytearray()
     while value >= 0x80:
         data.append(value & 0x7F | 0x80)

@@ -1,7 +1,8 @@
 """Batches of magic 2 put together, or cut, into batches of about a size.
 
-Only those of no producer id are: a sequence number is one of a batch as its producer sent it. Nor
-are control batches, empty ones, and those whose base timestamp is a delete horizon.
+Only those of no producer id and no sequence are: a sequence number is one of a batch as its
+producer sent it. Nor are control batches, empty ones, and those whose base timestamp is a delete
+horizon.
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,12 @@ from ottla.batch.recompress import recompress
 from ottla.batch.records import Decoded, decode_sound_groups, take_records
 from ottla.format.arrays import Bools
 from ottla.format.attributes import Codec, TimestampType
-from ottla.format.sentinels import NO_PRODUCER_ID, NO_TIMESTAMP
+from ottla.format.sentinels import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+)
 from ottla.kernels.tables import Batches, Int64s, take_batches
 from ottla.region import Region
 
@@ -71,6 +77,7 @@ def _runs(batches: Batches, joins: Bools, codecs_stay: bool) -> list[tuple[int, 
     kinds = timestamp_types(batches)
     append_time = np.where(kinds == TimestampType.LOG_APPEND_TIME, batches.max_timestamp, 0)
     columns = [joins, kinds, append_time, batches.partition_leader_epoch]
+    columns += [batches.producer_epoch]
     columns += [codec_ids(batches)] if codecs_stay else []
     differs = np.zeros(max(0, joins.size - 1), dtype=np.bool_)
     for column in columns:
@@ -94,6 +101,8 @@ def has_odd_times(decoded: Decoded) -> Bools:
 def _may_join(batches: Batches) -> Bools:
     joins: Bools = (
         (batches.producer_id == NO_PRODUCER_ID)
+        & (batches.producer_epoch >= NO_PRODUCER_EPOCH)
+        & (batches.base_sequence == NO_SEQUENCE)
         & (batches.count > 0)
         & ~is_control(batches)
         & ~has_delete_horizon(batches)
@@ -115,4 +124,6 @@ def _new_batch(part: Batches, codec: Codec, conversion: Conversion) -> NewBatch:
         timestamp_type=kind,
         log_append_time=int(part.max_timestamp[0]) if append_time else NO_TIMESTAMP,
         partition_leader_epoch=int(part.partition_leader_epoch[0]),
+        # Of no meaning without an id, but some clients write 0 (LogValidator keeps it too).
+        producer_epoch=int(part.producer_epoch[0]),
     )

@@ -6,7 +6,7 @@ from typing import Any
 from ottla.catalog.catalog import Catalog
 from ottla.catalog.limits import resolve_limits
 from ottla.catalog.logs import Log, live_logs, refuse_replicas
-from ottla.catalog.missing import listed, no_logs, no_topic
+from ottla.catalog.missing import listed, no_logs, require_topics
 from ottla.errors import OptionError, Term
 from ottla.format.names import UNNAMED
 from ottla.log.files.partition import LogDirectory, Partition
@@ -30,8 +30,7 @@ class ChosenLogs:
             raise no_logs(paths, self.storage)
         names = {partition.name for partition in found} - {UNNAMED}
         topics = {name.topic for name in names}
-        if missing := self.choice.named_topics - topics:
-            raise no_topic(missing, topics, paths)
+        require_topics(self.choice, topics, paths)
         if not self.partitions:
             raise OptionError(
                 f"no such partition in {', '.join(paths)}; there are {listed(set(map(str, names)))}"
@@ -89,7 +88,7 @@ class ChosenLogs:
         choice, limits = self.choice, self.limits
         return {
             "paths": self.paths,
-            "topics": choice.topics,
+            "topics": choice.topics + choice.globs,
             "partitions": choice.partitions,
             "pattern": choice.pattern,
             "assigned": None if choice.assigned is None else sorted(choice.assigned),

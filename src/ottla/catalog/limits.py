@@ -14,6 +14,7 @@ from ottla.catalog.stable import Stable, find_stable
 from ottla.errors import DataLossError, OptionError, Term
 from ottla.format.names import UNNAMED
 from ottla.log.read.bounds import Bounds
+from ottla.log.read.mode import Isolation
 from ottla.options.offsets import (
     Edge,
     Limit,
@@ -24,7 +25,7 @@ from ottla.options.offsets import (
     Timestamp,
     Timestamps,
 )
-from ottla.options.read import Isolation, NoMatch, ReadOptions, SliceAccess, UpTo
+from ottla.options.read import NoMatch, ReadOptions, SliceAccess, UpTo
 from ottla.storage.object_store import StorageOptions
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -73,7 +74,8 @@ def find_place(log: Log, limit: Limit | None) -> Place | None:
         if log.name == UNNAMED:
             path = log.partition.path
             raise OptionError(f"no timestamp can name {path}: it is no partition directory")
-        return Timestamp(limit.by_partition[log.name])
+        time = limit.by_partition.get(log.name)
+        return None if time is None else Timestamp(time)
     if isinstance(limit, Offsets):
         number = limit.by_partition.get(log.name)  # none names what has no name
         if number is None or number >= 0:
@@ -153,8 +155,10 @@ def resolve_bounds(
     logs: Sequence[Log], options: ReadOptions
 ) -> tuple[list[Bounds], list[Stable | None]]:
     """From where to where a query reads each log, and what is stable of it if that matters."""
-    check_named(logs, options.starting, "starting")
-    check_named(logs, options.ending, "ending")
+    strict = options if options.strict else None
+    if strict is not None:
+        check_named(logs, options.starting, "starting")
+        check_named(logs, options.ending, "ending")
     bounds, stables = [], []
     for log in logs:
         stable = None
@@ -163,11 +167,12 @@ def resolve_bounds(
             stable = find_stable(log.partition, limit, options.storage)
             limit = stable.last_stable_offset
         limits = LimitPair(options.starting, options.ending)
-        asked = resolve_limits(log, limits, options.storage, options)
+        asked = resolve_limits(log, limits, options.storage, strict)
         start, stop = asked.start, asked.stop
         if stop is None or (limit is not None and limit < stop):
             stop = limit
-        if start is not None and stop is not None and start > stop and limit != stop:
+        is_odd = start is not None and stop is not None and start > stop and limit != stop
+        if is_odd and strict is not None:
             name = log.partition.title
             raise OptionError(f"{name} would start at {start}, after its end at {stop}")
         bounds.append(Bounds(start, stop))

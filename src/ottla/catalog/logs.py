@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.catalog.catalog import Catalog
-from ottla.catalog.missing import no_topic
+from ottla.catalog.missing import require_topics
 from ottla.errors import CorruptLogError, OptionError
 from ottla.format.names import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -15,10 +15,10 @@ from ottla.format.names import (
     DirectoryState,
     TopicPartition,
 )
-from ottla.internal.records import INTERNAL_TOPICS
 from ottla.log.files.partition import LogDirectory, Partition, read_checkpoint
 from ottla.options.choice import Choice
 from ottla.options.read import UpTo
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import StorageOptions
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -29,11 +29,13 @@ class Log:
     """One partition to read.
 
     `log_start` is None where no checkpoint names it; `high_watermark` also where nobody asks.
+    `beside` are the checkpoints and other files of its log directory.
     """
 
     partition: Partition
     log_start: int | None = None
     high_watermark: int | None = None
+    beside: tuple[Entry, ...] = ()
 
     @property
     def name(self) -> TopicPartition:
@@ -61,8 +63,9 @@ def _logs_of(directory: LogDirectory, up_to: UpTo, storage: StorageOptions) -> l
     # A broken file of watermarks must not stop a reader whom they do not limit.
     if up_to is UpTo.HIGH_WATERMARK:
         watermarks = read_checkpoint(directory, HIGH_WATERMARK_CHECKPOINT, storage)
+    beside = tuple(directory.files.values())
     return [
-        Log(partition, starts.get(partition.name), watermarks.get(partition.name))
+        Log(partition, starts.get(partition.name), watermarks.get(partition.name), beside)
         for partition in directory.partitions
         if partition.state is DirectoryState.LIVE
     ]
@@ -91,12 +94,11 @@ def find_logs(catalog: Catalog, choice: Choice, up_to: UpTo = UpTo.LOG_END) -> l
     return logs
 
 
-def require_topics(catalog: Catalog, choice: Choice) -> None:
+def require_live_topics(catalog: Catalog, choice: Choice) -> None:
     """Refuse a choice of a topic that is not there, as a broker does."""
     live = [each for each in catalog.partitions if each.state is DirectoryState.LIVE]
     there = {partition.name.topic for partition in live if partition.name != UNNAMED}
-    if missing := choice.named_topics - there:
-        raise no_topic(missing, there - INTERNAL_TOPICS, catalog.paths)
+    require_topics(choice, there, catalog.paths)
 
 
 def refuse_replicas(logs: Sequence[Log]) -> None:

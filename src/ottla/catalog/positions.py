@@ -9,10 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ottla.batch.decode import Chunk, Decoder
+from ottla.errors import CorruptLogError
+from ottla.format.layout import TIME_INDEX_ENTRY
 from ottla.format.names import Kind
 from ottla.kernels.tables import Wanted, take_batches
 from ottla.log.files.offset_index import OffsetIndex
 from ottla.log.files.partition import Partition, Segment
+from ottla.log.files.small_files import read_preallocated
 from ottla.log.files.time_index import (
     TimeIndex,
     check_time_index,
@@ -23,8 +26,9 @@ from ottla.log.read.index_entries import entries_of, points_at_batch, read_index
 from ottla.log.read.next_offset import last_known_batch
 from ottla.log.read.walk import walk_file
 from ottla.log.read.windows import read_windows
-from ottla.storage.files import File, is_remote, open_remaining, read_bytes
+from ottla.storage.files import File, open_remaining
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.paths import is_remote
 
 
 def read_index(segment: Segment, storage: StorageOptions) -> OffsetIndex | None:
@@ -80,17 +84,23 @@ def find_stop(segment: Segment, offset: int, storage: StorageOptions) -> int:
 def find_batch_starts(segment: Segment, every: int, storage: StorageOptions) -> list[int]:
     """Positions about `every` bytes apart at which batches begin.
 
-    Without a usable index a remote segment is not cut: its walk would be a request per batch.
+    Without a usable index a remote segment is not cut: its walk would be a request per batch. What
+    comes in chunks is cut at the first batches that begin in a chunk: few chunks are read twice.
     """
+    kept = segment.log.kept
+    every = max(every, 0 if kept is None else kept.chunk_bytes)
     if segment.log.size <= every:
         return []
     index = read_index(segment, storage)
     with open_remaining(segment.log, storage) as file:
         if index is not None and index.position.size:
-            chosen = _entries_apart(index, every, file.size)
+            unit = 0 if kept is None else kept.chunk_bytes
+            chosen = _entries_apart(index, every - every % max(unit, 1), file.size)
             if all(points_at_batch(file, index, row) for row in chosen):
                 return [int(index.position[row]) for row in chosen]
-        return [] if is_remote(segment.log.path) else list(_walk_apart(file, every))
+        if is_remote(segment.log.path) or kept is not None:
+            return []
+        return list(_walk_apart(file, every))
 
 
 def _entries_apart(index: OffsetIndex, every: int, size: int) -> list[int]:
@@ -159,11 +169,29 @@ def _read_times(segment: Segment, storage: StorageOptions) -> TimeIndex | None:
     entry = segment.side_files.get(Kind.TIME_INDEX)
     if entry is None:
         return None
-    data = read_bytes(entry, storage)
+    try:
+        data = read_preallocated(entry, storage)
+    except CorruptLogError:
+        return None
     if next(check_time_index(data, segment.base_offset, entry.path), None) is not None:
         return None
     index = read_time_index(data, segment.base_offset)
     return index if index.timestamp.size else None
+
+
+def find_newest_timestamp(segment: Segment, storage: StorageOptions) -> int | None:
+    """The newest time of a segment that is not the last; None if its index does not tell.
+
+    Rolling forces an entry for the newest record and cuts off what was preallocated: an index that
+    still has that was never closed, and may miss newer ones, as that of the active segment.
+    """
+    times = _read_times(segment, storage)
+    if times is None:
+        return None
+    is_closed = segment.side_files[Kind.TIME_INDEX].size == (
+        times.timestamp.size * TIME_INDEX_ENTRY.itemsize
+    )
+    return int(times.timestamp[-1]) if is_closed else None
 
 
 def find_timestamp(partition: Partition, timestamp: int, storage: StorageOptions) -> int | None:

@@ -4,10 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from ottla.catalog.catalog import list_catalog
+from ottla.catalog.catalog import Catalog, list_catalog
 from ottla.catalog.limits import resolve_bounds
-from ottla.catalog.logs import Log, find_logs, require_topics
-from ottla.catalog.positions import find_batch_starts, find_log_end, find_start, find_stop
+from ottla.catalog.logs import Log, find_logs, require_live_topics
+from ottla.catalog.positions import (
+    find_batch_starts,
+    find_log_end,
+    find_newest_timestamp,
+    find_start,
+    find_stop,
+)
 from ottla.catalog.ranges import OffsetRange, split_ranges
 from ottla.catalog.stable import Stable
 from ottla.format.names import Kind, TopicPartition
@@ -16,8 +22,10 @@ from ottla.log.files.transaction_index import write_transaction_index
 from ottla.log.read.bounds import EVERYTHING, Bounds
 from ottla.log.read.windows import Ending
 from ottla.options.read import ReadOptions
-from ottla.storage.files import Entry
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import StorageOptions
+from ottla.where.prune import asks_timestamp, may_hold_newest, narrow
+from ottla.where.tree import Predicate, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +62,21 @@ Task = tuple[Slice, ...]
 
 
 class Cutting(NamedTuple):
-    """How large tasks are: in bytes, or as the connector has it if one of the others is given."""
+    """How large tasks are: in bytes, or as the connector has it if their number or size is given.
+
+    What surely holds no record that is as `where` says is in no task.
+    """
 
     split_bytes: int
     min_partitions: int | None = None
     max_records: int | None = None
+    where: Where | None = None
 
 
 def cutting_of(options: ReadOptions) -> Cutting:
     """How a query wants its tasks."""
     most = options.max_records_per_partition
-    return Cutting(options.split_bytes, options.min_partitions, most)
+    return Cutting(options.split_bytes, options.min_partitions, most, options.where)
 
 
 # What opening a file costs, in bytes that could be read instead (spark.sql.files.openCostInBytes).
@@ -74,10 +86,25 @@ _OPEN_COST: Final = 4 << 20
 def plan_tasks(options: ReadOptions) -> list[Task]:
     """What a batch query reads, cut into tasks."""
     catalog = list_catalog(options.paths, options.storage)
-    require_topics(catalog, options.choice)
-    logs = find_logs(catalog, options.choice, options.up_to)
+    logs = choose_logs(catalog, options)
     bounds, stables = resolve_bounds(logs, options)
     return cut_tasks(logs, bounds, stables, cutting_of(options), options.storage)
+
+
+def choose_logs(catalog: Catalog, options: ReadOptions) -> list[Log]:
+    """The logs that a query reads; a topic that it names must be there."""
+    require_live_topics(catalog, options.choice)
+    return find_logs(catalog, options.choice, options.up_to)
+
+
+def plan_slices(catalog: Catalog, options: ReadOptions) -> Iterator[Slice]:
+    """The same in slices, in the order of logs and offsets; each log is asked when its turn comes.
+
+    Who takes only the first rows does not wait for the rest.
+    """
+    for log in choose_logs(catalog, options):
+        (bounds,), (stable,) = resolve_bounds([log], options)
+        yield from cut_log(log, bounds, cutting_of(options), options.storage, stable)
 
 
 def cut_tasks(
@@ -93,7 +120,7 @@ def cut_tasks(
     slices = [
         part
         for log, its_bounds, stable in zip(logs, bounds, stables, strict=True)
-        for part in cut_log(log, its_bounds, cutting.split_bytes, storage, stable)
+        for part in cut_log(log, its_bounds, cutting, storage, stable)
     ]
     return _pack(slices, cutting.split_bytes)
 
@@ -101,15 +128,34 @@ def cut_tasks(
 def cut_log(
     log: Log,
     bounds: Bounds,
-    split_bytes: int,
+    cutting: Cutting,
     storage: StorageOptions,
     stable: Stable | None = None,
 ) -> Iterator[Slice]:
     """The slices of a log within bounds, each of at most about `split_bytes`."""
-    for segment, whole in find_slices(log, bounds, stable, storage):
-        is_large = whole.size > split_bytes
-        cuts = find_batch_starts(segment, split_bytes, storage) if is_large else []
+    every = cutting.split_bytes
+    for segment, whole in _find_wanted(log, bounds, stable, cutting.where, storage):
+        cuts = find_batch_starts(segment, every, storage) if whole.size > every else []
         yield from _cut(whole, cuts)
+
+
+def _find_wanted(
+    log: Log,
+    bounds: Bounds,
+    stable: Stable | None,
+    where: Where | None,
+    storage: StorageOptions,
+) -> Iterator[tuple[Segment, Slice]]:
+    """As `find_slices`, without what surely holds no record that is as `where` says."""
+    narrowed = narrow(where, log.name, bounds)
+    if narrowed is None:
+        return
+    for segment, whole in find_slices(log, narrowed, stable, storage):
+        if isinstance(where, Predicate) and asks_timestamp(where) and not whole.is_last:
+            newest = find_newest_timestamp(segment, storage)
+            if newest is not None and not may_hold_newest(where, newest):
+                continue
+        yield segment, whole
 
 
 def _pack(slices: Iterable[Slice], split_bytes: int) -> list[Task]:
@@ -188,7 +234,7 @@ def _cut_by_offsets(
     """
     keys = [TopicPartition(log.partition.path, 0) for log in logs]  # every directory has one
     ranges = [
-        _range(key, log, its_bounds, storage)
+        _range(key, log, its_bounds, cutting.where, storage)
         for key, log, its_bounds in zip(keys, logs, bounds, strict=True)
     ]
     pieces = split_ranges(
@@ -197,25 +243,32 @@ def _cut_by_offsets(
     tasks: list[Task] = []
     for key, log, its_bounds, stable in zip(keys, logs, bounds, stables, strict=True):
         edges = [piece.start for piece in pieces if piece.name == key][1:]
-        tasks += _cut_at(log, its_bounds, stable, edges, storage)
+        tasks += _cut_at(log, its_bounds, stable, cutting.where, edges, storage)
     return tasks
 
 
-def _range(key: TopicPartition, log: Log, bounds: Bounds, storage: StorageOptions) -> OffsetRange:
+def _range(
+    key: TopicPartition, log: Log, bounds: Bounds, where: Where | None, storage: StorageOptions
+) -> OffsetRange:
     start = log.earliest if bounds.start is None else bounds.start
     stop = find_log_end(log.partition, storage) if bounds.stop is None else bounds.stop
-    return OffsetRange(key, start, stop)
+    narrowed = narrow(where, log.name, Bounds(start, stop))
+    if narrowed is None:
+        return OffsetRange(key, start, start)
+    stop = stop if narrowed.stop is None else narrowed.stop
+    return OffsetRange(key, narrowed.start or start, stop)
 
 
 def _cut_at(
     log: Log,
     bounds: Bounds,
     stable: Stable | None,
+    where: Where | None,
     edges: Sequence[int],
     storage: StorageOptions,
 ) -> Iterator[Task]:
     task: list[Slice] = []
-    segments = list(find_slices(log, bounds, stable, storage))
+    segments = list(_find_wanted(log, bounds, stable, where, storage))
     for number, (segment, whole) in enumerate(segments):
         following = segments[number + 1][0].base_offset if number + 1 < len(segments) else None
         inside = [

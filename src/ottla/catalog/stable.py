@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ottla.errors import CorruptLogError
 from ottla.format.names import Kind
 from ottla.format.sentinels import INT64_MAX
 from ottla.kernels.tables import take_batches
 from ottla.log.files.index_file import Entries
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.files.producer_snapshot import find_newest_snapshot
+from ottla.log.files.small_files import read_small
 from ottla.log.files.transaction_index import (
     aborted_transactions,
     check_transaction_index,
@@ -25,7 +27,7 @@ from ottla.log.read.index_entries import entries_of
 from ottla.log.read.windows import read_windows
 from ottla.rules.producers.snapshots import from_snapshot
 from ottla.rules.producers.transactions import Transactions, read_markers
-from ottla.storage.files import open_remaining, read_bytes
+from ottla.storage.files import open_remaining
 from ottla.storage.object_store import StorageOptions
 
 
@@ -90,7 +92,10 @@ def _read_indexes(partition: Partition, storage: StorageOptions) -> Entries | No
             if Kind.OFFSET_INDEX not in segment.side_files:
                 return None
             continue
-        data = read_bytes(entry, storage)
+        try:
+            data = read_small(entry, storage)
+        except CorruptLogError:
+            return None
         if next(check_transaction_index(data, segment.base_offset, entry.path), None) is not None:
             return None
         tables.append(read_transaction_index(data))

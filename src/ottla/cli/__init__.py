@@ -1,6 +1,7 @@
 """The command `ottla`: parse, call, print."""
 
 import argparse
+import gc
 import importlib
 import logging
 import os
@@ -13,6 +14,7 @@ from ottla.cli.advice import describe
 from ottla.cli.claim import claim
 from ottla.cli.flags import FLAGS
 from ottla.cli.output import printable, tell
+from ottla.cli.usage import WRONG_USAGE, Parser
 from ottla.cli.waiting import tell_waiting
 from ottla.errors import (
     CorruptLogError,
@@ -34,10 +36,12 @@ COMMANDS = {
     "convert": "write logs in another magic, codec or batch size",
     "compact": "write what Kafka's cleaner would leave, or say why it leaves so much",
     "restore": "write a mountable copy of some records, with their offsets",
+    "clone": "make of a backup a cluster that boots, with its topics, groups and configs",
     "report": "write a page: what is there, how it is, what other settings would cost",
     "transactions": "show open and hanging transactions, and what they hold back",
     "groups": "show the offsets that consumer groups committed, and their lag",
     "topics": "show topic ids, partitions, replicas and configs from the cluster's metadata",
+    "diff": "compare replicas: equal up to where, diverged since when, what each has alone",
     "finish": "publish what a killed job had decided to write, or give it up",
     "append": "tell whether a broker would take batches, and what it would store",
     "warm": "compile what commands need on this machine, for images and clusters",
@@ -45,27 +49,20 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "Look": ("ls", "dump", "inspect", "transactions", "groups", "topics", "append"),
+    "Look": ("ls", "dump", "inspect", "transactions", "groups", "topics", "diff", "append"),
     "Check and repair": ("verify", "salvage", "report"),
-    "Write": ("export", "convert", "compact", "restore", "finish"),
+    "Write": ("export", "convert", "compact", "restore", "clone", "finish"),
     "Begin": ("demo", "warm"),
 }
 
 OK = 0
 PROBLEMS_FOUND = 1
-WRONG_USAGE = 2
 OUR_FAULT = 3
 INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
 _EXIT_CODES = """\
 `ottla COMMAND --help` shows the flags of a command and an example.
-Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage or machine, 3 our own fault."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with words that a shell took from names of files."""
-
-    def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage or machine, 3 our own fault,
+130 interrupted."""
 
 
 class _LogLine(logging.Formatter):
@@ -76,7 +73,7 @@ class _LogLine(logging.Formatter):
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="ottla",
         usage="ottla [-h] [--version] COMMAND ...",
         description="The logs of Apache Kafka, without Kafka.",
@@ -103,6 +100,18 @@ def _overview() -> str:
     return "\n\n".join(blocks)
 
 
+def start() -> NoReturn:
+    """Be the process of a command, which waits for nothing that nobody needs."""
+    gc.disable()  # what is imported is no garbage; `main` collects again
+    code = main()
+    # What an error left in stdout is still to be written, and what pyspark registered ends its JVM.
+    if code or "pyspark" in sys.modules:
+        sys.exit(code)
+    # All is closed by now; to take down what was imported takes some hundredths of a second.
+    print(end="", file=sys.stderr, flush=True)
+    os._exit(code)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
@@ -114,7 +123,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         tell_waiting(arguments)
         with claim(arguments):
-            return int(importlib.import_module(f"ottla.cli.{arguments.command}").run(arguments))
+            command = importlib.import_module(f"ottla.cli.{arguments.command}")
+            if not gc.isenabled():
+                gc.freeze()
+                gc.enable()
+            code = int(command.run(arguments))
+            print(end="", flush=True)  # while a closed pipe and a full disk can still be reported
+            return code
     except CorruptLogError as error:
         tell(f"ottla: {error.violation}")
         return PROBLEMS_FOUND

@@ -1,7 +1,5 @@
 """`python -m ottla.cli`."""
 
-import sys
+from ottla.cli import start
 
-from ottla.cli import main
-
-sys.exit(main())
+start()

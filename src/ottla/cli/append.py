@@ -28,7 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     refused = 0
     for row in try_append(arguments.segments, partition, appends, arguments.produce_version):
         refused += row.get("verdict") == "refused"
-        _print(row, arguments.format)
+        if row["type"] == "end" or not arguments.quiet:
+            _print(row, arguments.format)
     flush()
     return int(refused > 0)
 

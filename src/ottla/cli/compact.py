@@ -1,56 +1,82 @@
 """`ottla compact`: what Kafka's cleaner would leave of logs, or why it leaves so much."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from ottla.cli.colours import Emphasis, Styled
 from ottla.cli.job import (
     chosen_logs,
     engine_for,
     print_account,
 )
-from ottla.cli.output import Format, flush, json_line, print_table, write, write_line
-from ottla.errors import OptionError, Row
-from ottla.jobs.compact.plan import plan_compaction
+from ottla.cli.output import (
+    Format,
+    ShowSize,
+    flush,
+    json_line,
+    print_table,
+    write,
+    write_line,
+)
+from ottla.cli.partitions import name_of
+from ottla.cli.scratch import scratch_beside
+from ottla.cli.table import Cell, Column, number
+from ottla.errors import Row
+from ottla.jobs.compact.plan import Compaction, plan_compaction
 from ottla.jobs.compact.run import compact, explain_compaction
 from ottla.jobs.compact.survey import CompactOptions
-from ottla.options.offsets import Timestamp, parse_when
+from ottla.jobs.output import has_errors
 from ottla.rules.cleaner.cleanable import CleanerConfig
+from ottla.storage.listing import exists
 
 _SHOWN: Final = {
-    "DIRTY RATIO": "dirtyRatio",
-    "CLEANED BYTES": "cleanedBytes",
-    "REMAINING": "remainingBytes",
-    "NOT CLEANED": "otherBytes",
-    "RECORDS": "readRecords",
-    "REMAINING RECORDS": "remainingRecords",
-    "KEYS": "distinctKeys",
-    "TOMBSTONES": "tombstones",
+    "dirtyRatio": number("DIRTY", rank=2),
+    "cleanedBytes": number("CLEANED"),
+    "remainingBytes": number("REMAINING"),
+    "otherBytes": number("NOT CLEANED"),
+    "readRecords": number("RECORDS", rank=3),
+    "remainingRecords": number("REMAINING RECORDS", rank=4),
+    "distinctKeys": number("KEYS", rank=1),
+    "tombstones": number("TOMBSTONES", rank=5),
 }
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compact or explain; a broken batch stops the one, and is what the other says of its log."""
-    plan = plan_compaction(
-        chosen_logs(arguments),
-        arguments.out,
-        _options(arguments),
-        now=_now(arguments.now),
-        explains=arguments.explain,
-    )
-    if arguments.evidence and not arguments.explain:
-        plan = replace(plan, gives_evidence=True)
-    sizes = (segment.log.size for log in plan.logs for segment in log.partition.segments)
-    with engine_for("compact", sizes, arguments) as engine:
-        if arguments.explain:
-            rows = explain_compaction(engine, plan)
-            print_explanation(rows, arguments.format)
-            return int(any(row["stoppedBy"] for row in rows))
+    if arguments.explain:
+        return _explain(arguments)
+    plan = replace(_plan(arguments, arguments.out), gives_evidence=arguments.evidence)
+    with engine_for("compact", _sizes(plan), arguments) as engine:
         rows = compact(engine, plan)
     if not arguments.quiet:
-        print_account(rows, arguments.format)
-    return 0
+        print_account(rows, arguments.format, arguments.show_size)
+    return int(has_errors(plan.logs))
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    # Nothing is written to OUT: a place where something is, is a PATH.
+    if arguments.out is not None and exists(arguments.out):
+        arguments.paths.append(arguments.out)
+        arguments.out = None
+    with scratch_beside(arguments.out) as scratch:
+        plan = _plan(arguments, scratch)
+        with engine_for("compact", _sizes(plan), arguments) as engine:
+            rows = explain_compaction(engine, plan)
+    print_explanation(rows, arguments.format, arguments.show_size)
+    return int(any(row["stoppedBy"] for row in rows))
+
+
+def _plan(arguments: argparse.Namespace, out: str) -> Compaction:
+    options, explains = _options(arguments), arguments.explain
+    return plan_compaction(
+        chosen_logs(arguments), out, options, now=arguments.now, explains=explains
+    )
+
+
+def _sizes(plan: Compaction) -> Iterator[int]:
+    return (segment.log.size for log in plan.logs for segment in log.partition.segments)
 
 
 def _options(arguments: argparse.Namespace) -> CompactOptions:
@@ -73,16 +99,7 @@ def _options(arguments: argparse.Namespace) -> CompactOptions:
     )
 
 
-def _now(text: str | None) -> int | None:
-    if text is None:
-        return None
-    when = parse_when(text)
-    if not isinstance(when, Timestamp):
-        raise OptionError(f"--now {text}: @ and a time, such as @2025-10-09T08:53:20Z")
-    return when.timestamp
-
-
-def print_explanation(rows: Sequence[Row], style: Format) -> None:
+def print_explanation(rows: Sequence[Row], style: Format, show_size: ShowSize) -> None:
     """A line for each partition, and below the table what keeps it large."""
     if style is Format.JSONL:
         for row in rows:
@@ -90,15 +107,17 @@ def print_explanation(rows: Sequence[Row], style: Format) -> None:
         flush()
         return
     print_table(
-        ("PARTITION", *_SHOWN),
-        ([_name(row), *(row[column] for column in _SHOWN.values())] for row in rows),
+        (Column("PARTITION"), *_SHOWN.values()),
+        ([name_of(row), *(_cell(row, name, show_size) for name in _SHOWN)] for row in rows),
     )
     for row in rows:
         for obstacle in row["obstacles"]:
-            held = f" ({obstacle['bytes']} bytes)" if obstacle["bytes"] else ""
-            write_line(f"{_name(row)}: {obstacle['cause']}{held}: {obstacle['detail']}")
+            held = f" ({show_size(obstacle['bytes'])})" if obstacle["bytes"] else ""
+            cause = f": {obstacle['cause']}{held}: {obstacle['detail']}"
+            write_line(Styled(name_of(row), Emphasis.TITLE), cause)
     flush()
 
 
-def _name(row: Row) -> str:
-    return f"{row['topic']}-{row['partition']}"
+def _cell(row: Row, name: str, show_size: ShowSize) -> Cell:
+    value: Cell = row[name]
+    return show_size(row[name]) if name.endswith("Bytes") and value is not None else value

@@ -5,12 +5,13 @@ import argparse
 from ottla.batch.convert import DEFAULT_BATCH_BYTES, Conversion, Loss
 from ottla.cli.job import chosen_logs, run_plan
 from ottla.cli.parsers.convert import CODECS, parse_settings
+from ottla.jobs.output import has_errors
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.log.write.index_builder import SegmentConfig
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert; a broken batch stops it."""
+    """Convert; a broken batch stops it. 1 if remote storage has not all of a log."""
     conversion = Conversion(
         magic=arguments.magic,
         codec=None if arguments.codec is None else CODECS[arguments.codec],
@@ -28,4 +29,4 @@ def run(arguments: argparse.Namespace) -> int:
         config=SegmentConfig(segment_bytes=arguments.segment_bytes),
     )
     run_plan(plan, arguments, arguments.format)
-    return 0
+    return int(has_errors(plan.logs))

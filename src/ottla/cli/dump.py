@@ -4,38 +4,64 @@ import argparse
 import os
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
-from ottla.cli.job import choice_of, limits_of, storage_of
+from ottla.cli.job import choice_of, limits_of, storage_of, where_of
 from ottla.cli.output import Format, flush, write
 from ottla.dump.files import dump_files
 from ottla.dump.jsonl import JSONL
 from ottla.dump.request import HeaderFilter, Request
 from ottla.dump.sources import find_sources
 from ottla.dump.text import TEXT
+from ottla.errors import OptionError
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Dump the files one after another."""
     chosen = choice_of(arguments), limits_of(arguments), storage_of(arguments)
-    sources = find_sources(arguments.paths, *chosen)
-    found_error = dump_files(sources, _request(arguments), write)
+    paths = arguments.paths + [path for word in arguments.files for path in word.split(",")]
+    if not paths:
+        raise OptionError("what to dump is missing: name a file or a directory, or - for stdin")
+    request = _request(arguments)
+    sources = find_sources(paths, *chosen, request.where)
+    found_error = dump_files(sources, request, write, flush)
     flush()
     return int(found_error)
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    is_text = arguments.format is Format.TEXT
+    if arguments.no_payload:
+        _refuse_showing(arguments)
+    if arguments.where is not None and arguments.no_records:
+        raise OptionError("--where chooses records, and --no-records opens none: leave one out")
     return Request(
-        style=TEXT if is_text else JSONL,
+        style=TEXT if arguments.format is Format.TEXT else JSONL,
         keys=tuple(os.fsencode(key) for key in arguments.key),
         headers=tuple(_header_filter(header) for header in arguments.header),
+        where=where_of(arguments),
         checks_crcs=not arguments.no_check_crcs,
         opens_records=not arguments.no_records,
-        decodes=is_text if arguments.decode is None else arguments.decode,
+        decodes=_decodes(arguments),
         decoder=arguments.decoder,
         max_messages=arguments.max_messages,
         quiet=arguments.quiet,
         max_batch_bytes=arguments.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+        encoding=arguments.encoding,
+        hides_payload=arguments.no_payload,
     )
+
+
+def _decodes(arguments: argparse.Namespace) -> bool:
+    """Text is decoded by itself, unless nothing of it is to be seen."""
+    if arguments.decode is not None:
+        return bool(arguments.decode)
+    return arguments.format is Format.TEXT and not arguments.no_payload
+
+
+def _refuse_showing(arguments: argparse.Namespace) -> None:
+    """Refuse what shows bytes together with what hides them."""
+    for name in ("encoding", "decode", "decoder", "no_check_crcs"):
+        if getattr(arguments, name):
+            flag = "a decoder" if name == "decoder" else f"--{name.replace('_', '-')}"
+            raise OptionError(f"--no-payload shows no byte of a record: leave out {flag}")
 
 
 def _header_filter(text: str) -> HeaderFilter:

@@ -1,10 +1,19 @@
 """`ottla export`: records as Parquet or JSON lines, decoded and written in parallel."""
 
 import argparse
+from typing import Final
 
-from ottla.cli.job import chosen_logs, run_plan
-from ottla.cli.output import default_format
-from ottla.jobs.export.plan import ExportOptions, plan_export
+from ottla.cli.job import chosen_logs, run_plan, tell_remote, where_of
+from ottla.cli.output import tell
+from ottla.errors import CorruptLogError
+from ottla.jobs.export.plan import plan_export
+from ottla.log.read.mode import Mode
+from ottla.options.export import ExportOptions
+
+_ADVICE: Final = (
+    f"--mode {Mode.DROPMALFORMED} leaves out what is broken and counts it, `ottla salvage` writes a"
+    " repaired copy"
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -13,9 +22,18 @@ def run(arguments: argparse.Namespace) -> int:
         format=arguments.format,
         value_as=arguments.value_as,
         mode=arguments.mode,
+        isolation=arguments.isolation_level,
+        batch_columns=arguments.batch_columns,
         split_bytes=arguments.split_bytes,
         level=arguments.level,
+        where=where_of(arguments),
     )
-    plan = plan_export(chosen_logs(arguments), arguments.out, options)
-    rows = run_plan(plan, arguments, default_format())
+    chosen = chosen_logs(arguments)
+    tell_remote(chosen, quiet=arguments.quiet)
+    plan = plan_export(chosen, arguments.out, options)
+    try:
+        rows = run_plan(plan, arguments, arguments.account_format)
+    except CorruptLogError as error:
+        tell(f"ottla: {error.violation}; {_ADVICE}")
+        return 1
     return int(any(row["violations"] for row in rows))

@@ -29,9 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         rows = finish_journals(arguments.out)
     for row in rows:
-        _print(row, arguments.format)
+        if not arguments.quiet or "why" in row or row["type"] == "lost":
+            _print(row, arguments.format)
     flush()
-    if not rows:
+    if not rows and not arguments.quiet:
         tell(f"ottla: nothing to finish in {arguments.out}")
     return 2 if any("why" in row for row in rows) else 0
 

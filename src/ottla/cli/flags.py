@@ -4,9 +4,11 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.cli.output import add_format
+from ottla.cli.output import add_bytes, add_format
 from ottla.errors import OptionError, Term
-from ottla.options.texts import parse_bytes
+from ottla.options.engine import DEFAULT_LOCAL_BYTES, DEFAULT_MEMORY
+from ottla.options.offsets import parse_time
+from ottla.options.texts import parse_bytes, parse_positive
 
 # What errors are about, as it is called here.
 FLAGS: Final = {
@@ -25,14 +27,25 @@ FLAGS: Final = {
     Term.MASTER: "--master",
     Term.MEMORY: "--memory",
     Term.FOLLOW_LINKS: "--follow-links",
+    Term.DUMP: "`ottla dump`",
 }
 
 
 def add_partitions(parser: argparse.ArgumentParser) -> None:
     """The flags that choose partitions."""
-    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
+    add_topics(parser)
     parser.add_argument("--partition", action="append", type=int, help="only this partition")
     add_links(parser)
+
+
+def add_topics(parser: argparse.ArgumentParser) -> None:
+    """The flag that chooses topics."""
+    parser.add_argument(
+        "--topic",
+        action="append",
+        help="only this topic, or those that a pattern such as 'pay*' matches; several with commas,"
+        " or repeated",
+    )
 
 
 def add_links(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +64,16 @@ def add_range(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", dest="stop", metavar="WHEN", help="as --from; exclusive")
 
 
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """The flag that chooses records by what is in them."""
+    parser.add_argument(
+        "--where",
+        metavar="TEXT",
+        help="only records that are as it says: \"key = 'anna' and offset < 5000\"; docs/where.md"
+        " has the columns and all that it may say",
+    )
+
+
 def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
     """The flags that choose partitions."""
     parser.add_argument(
@@ -62,15 +85,33 @@ def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
     add_partitions(parser)
 
 
-def add_out(parser: argparse.ArgumentParser) -> None:
+def add_now(parser: argparse.ArgumentParser) -> None:
+    """The flag that says what time it is."""
+    parser.add_argument(
+        "--now",
+        type=_time,
+        metavar="TIME",
+        help="the time: @2025-10-09T08:53:20Z or @ and milliseconds since 1970 (default: now)",
+    )
+
+
+def add_quiet(parser: argparse.ArgumentParser, what: str = "do not print what is wrong") -> None:
+    """The flag for those who look at the exit code."""
+    parser.add_argument("--quiet", action="store_true", help=what)
+
+
+def add_out(parser: argparse.ArgumentParser) -> argparse.Action:
     """Where a job writes; what is no partition lies in the sibling OUT.ottla."""
-    parser.add_argument("out", metavar="OUT", help="where to write; OUT.ottla holds the account")
+    out = parser.add_argument(
+        "out", metavar="OUT", help="where to write; OUT.ottla holds the account"
+    )
     parser.add_argument(
         "--evidence",
         action="store_true",
         help="list every input file in the account, with its size and SHA-256",
     )
     parser.set_defaults(writes=True)
+    return out
 
 
 def add_rewrite(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +141,8 @@ def add_run(parser: argparse.ArgumentParser, *, split: str | None = None) -> Non
             metavar="SIZE",
             help=f"about how much one task takes, cut between batches (default: {split})",
         )
-    parser.add_argument("--quiet", action="store_true", help="no progress bar and no account")
+    add_quiet(parser, "no progress bar and no account")
+    add_bytes(parser)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
@@ -116,16 +158,17 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--local-bytes",
         type=size,
-        default=1 << 30,
+        default=DEFAULT_LOCAL_BYTES,
         metavar="SIZE",
         help="how much input auto runs in this process (default: 1g)",
     )
     parser.add_argument(
         "--memory",
         type=size,
-        default=1 << 30,
+        default=DEFAULT_MEMORY,
         metavar="SIZE",
-        help="what --engine local may hold where rows must meet (default: 1g)",
+        help="what --engine local may hold where rows must meet, beside about 500 MB for itself"
+        " (default: 1g)",
     )
 
 
@@ -135,6 +178,21 @@ def size(text: str) -> int:
         return parse_bytes(text)
     except OptionError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not {error}") from error
+
+
+def positive(text: str) -> int:
+    """A number of things as a flag gives it."""
+    try:
+        return parse_positive(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {error}") from error
+
+
+def _time(text: str) -> int:
+    try:
+        return parse_time(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def parse_pairs(texts: Sequence[str], form: str) -> dict[str, str]:

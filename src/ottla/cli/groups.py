@@ -4,27 +4,54 @@ import argparse
 import csv
 import io
 import sys
+from collections.abc import Sequence
+from typing import Final
 
 import pyarrow.compute as pc
 
-from ottla.catalog.catalog import Catalog, list_catalog
-from ottla.catalog.missing import no_topic
-from ottla.catalog.positions import find_log_end
-from ottla.cli.job import storage_of
+from ottla.catalog.catalog import list_catalog
+from ottla.catalog.missing import require_topics
+from ottla.cli.colours import Emphasis, Styled
+from ottla.cli.job import choice_of, storage_of
 from ottla.cli.output import (
     Format,
     encode_text,
     flush,
     json_line,
     print_table,
+    short_time,
     tell,
-    time_text,
     write,
     write_line,
 )
+from ottla.cli.partitions import name_of
+from ottla.cli.table import Cell, Column, number
+from ottla.dump.committed import with_lag
 from ottla.errors import OptionError, Row
+from ottla.format.names import TopicPartition, natural_order
 from ottla.internal.views import VIEWS
 from ottla.jobs.read.internal_topics import Contents, find_internal_topic, read_current
+from ottla.options.choice import EVERY_PARTITION, Choice
+from ottla.options.texts import counted
+
+_OFFSET_COLUMNS: Final = (
+    Column("GROUP"),
+    Column("PARTITION"),
+    number("OFFSET"),
+    number("LOG END", rank=1),
+    number("LAG"),
+    Column("COMMITTED (UTC)"),
+    Column("METADATA", rank=2),
+)
+_STATE_COLUMNS: Final = (
+    Column("GROUP"),
+    Column("TYPE", rank=2),
+    Column("STATE"),
+    Column("PROTOCOL", rank=3),
+    number("EPOCH", rank=1),
+    number("MEMBERS"),
+    Column("LAST RECORD (UTC)"),
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,24 +63,25 @@ def run(arguments: argparse.Namespace) -> int:
     topic = find_internal_topic(catalog, view.topic)
     contents = read_current(topic, view)
     rows = contents.rows.to_pylist()
-    if arguments.topic:
-        there = {row["topic"] for row in rows if row["topic"]}
-        require_topics(arguments.topic, there, arguments.paths)
-    chosen = [row for row in rows if not row["error"] and _is_wanted(row, arguments)]
+    choice = choice_of(arguments)
+    there = {row["topic"] for row in rows if row.get("topic")}  # rows of states have none
+    require_topics(choice, there, arguments.paths)
+    groups = arguments.group
+    chosen = [row for row in rows if not row["error"] and _is_wanted(row, groups, choice)]
+    if not arguments.state:
+        chosen.sort(key=lambda row: (row["group"], *natural_order(row["topic"], row["partition"])))
     if arguments.state:
         _print_states(chosen, arguments.format)
     elif arguments.reset_offsets:
-        _print_reset_offsets(chosen)
+        # The same number of groups is asked for on both sides, by the same flag.
+        names = ("topic", "partition", "offset")
+        _print_reset_offsets(
+            chosen, names if len(arguments.group or ()) == 1 else ("group", *names)
+        )
     else:
-        _print_offsets(_with_lag(chosen, catalog), arguments.format)
+        _print_offsets(with_lag(chosen, catalog), arguments.format)
     flush()
     return report_problems(view.topic, contents, quiet=arguments.quiet)
-
-
-def require_topics(named: list[str], there: set[str], paths: list[str]) -> None:
-    """Refuse topics that are not there, and name those that may be meant."""
-    if missing := set(named) - there:
-        raise no_topic(missing, there, paths)
 
 
 def report_problems(topic: str, contents: Contents, *, quiet: bool) -> int:
@@ -66,28 +94,12 @@ def report_problems(topic: str, contents: Contents, *, quiet: bool) -> int:
     return 1 if contents.broken or lines else 0
 
 
-def _is_wanted(row: Row, arguments: argparse.Namespace) -> bool:
-    if arguments.group and row["group"] not in arguments.group:
+def _is_wanted(row: Row, groups: list[str] | None, choice: Choice) -> bool:
+    if groups and row["group"] not in groups:
         return False
-    if arguments.topic and row["topic"] not in arguments.topic:
-        return False
-    return not arguments.partition or row["partition"] in arguments.partition
-
-
-def _with_lag(rows: list[Row], catalog: Catalog) -> list[Row]:
-    """Add the log end of each partition whose log is here; of several replicas the furthest."""
-    wanted = {(row["topic"], row["partition"]) for row in rows}
-    ends: dict[tuple[str, int], int] = {}
-    for partition in catalog.partitions:
-        name = partition.name
-        if name in wanted and partition.segments:
-            end = find_log_end(partition, catalog.storage)
-            ends[name] = max(end, ends.get(name, 0))
-    return [row | _lag(row["offset"], ends.get((row["topic"], row["partition"]))) for row in rows]
-
-
-def _lag(offset: int, end: int | None) -> Row:
-    return {"logEndOffset": end, "lag": None if end is None else end - offset}
+    if choice == EVERY_PARTITION:
+        return True
+    return choice.chooses(TopicPartition(row["topic"], row["partition"]))
 
 
 def _print_offsets(rows: list[Row], style: Format) -> None:
@@ -96,24 +108,37 @@ def _print_offsets(rows: list[Row], style: Format) -> None:
             del row["error"], row["deleted"]
             write(json_line(row))
         return
-    names = ("group", "topic", "partition", "offset", "logEndOffset", "lag", "commitTimestamp")
-    titles = ("GROUP", "TOPIC", "PARTITION", "OFFSET", "LOG-END", "LAG", "COMMITTED", "METADATA")
-    print_table(
-        titles,
-        (
-            [*(row[name] for name in names[:-1]), time_text(row[names[-1]]), row["metadata"]]
-            for row in rows
-        ),
-    )
+    print_table(_OFFSET_COLUMNS, [_offset_cells(row) for row in rows], _total(rows))
 
 
-def _print_reset_offsets(rows: list[Row]) -> None:
-    # Kafka splits the file at \n and reads each line by itself, always with a group in front
-    # (ConsumerGroupCommand.parseResetPlan takes this form for one group too).
+def _offset_cells(row: Row) -> list[Cell]:
+    lag = row["lag"]
+    return [
+        row["group"],
+        name_of(row),
+        row["offset"],
+        row["logEndOffset"],
+        Styled(str(lag), Emphasis.WARNING) if lag else lag,
+        short_time(row["commitTimestamp"]),
+        row["metadata"],
+    ]
+
+
+def _total(rows: list[Row]) -> list[Cell]:
+    if not rows:
+        return []
+    groups = counted(len({row["group"] for row in rows}), "group")
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    return [groups, counted(len(rows), "offset"), "", "", sum(lags) if lags else "", "", ""]
+
+
+def _print_reset_offsets(rows: list[Row], names: Sequence[str]) -> None:
+    # Kafka splits the file at \n and reads each line by itself. It takes lines without a group if
+    # it is told of one group, and tries that form first in any case, with the stack trace of the
+    # failure on stderr (OffsetsUtils.parseResetPlan).
     for row in rows:
         line = io.StringIO()
-        fields = [row["group"], row["topic"], row["partition"], row["offset"]]
-        csv.writer(line, lineterminator="").writerow(fields)
+        csv.writer(line, lineterminator="").writerow(row[name] for name in names)
         if sys.stdout.isatty():
             write_line(line.getvalue())
         else:
@@ -126,9 +151,8 @@ def _print_states(rows: list[Row], style: Format) -> None:
             del row["error"], row["deleted"]
             write(json_line(row))
         return
-    titles = ("GROUP", "TYPE", "STATE", "PROTOCOL", "EPOCH", "MEMBERS", "LAST RECORD")
     print_table(
-        titles,
+        _STATE_COLUMNS,
         (
             [
                 row["group"],
@@ -137,7 +161,7 @@ def _print_states(rows: list[Row], style: Format) -> None:
                 row["protocol"] or row["protocolType"],
                 row["epoch"],
                 len(row["members"] or ()),
-                time_text(row["logTimestamp"]),
+                short_time(row["logTimestamp"]),
             ]
             for row in rows
         ),

@@ -1,164 +1,121 @@
 """`ottla ls`: topics, partitions and segments of log directories, from batch headers alone."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Final
 
+from ottla.cli.colours import Emphasis, Styled, by_severity
 from ottla.cli.job import chosen_logs
 from ottla.cli.output import (
     Format,
+    ShowSize,
     flush,
     json_line,
     print_table,
+    short_time,
     tell,
-    time_text,
     write,
 )
-from ottla.errors import CorruptLogError, Row, Severity, Violation
-from ottla.format.names import LOG_START_CHECKPOINT, DirectoryState, TopicPartition
-from ottla.log.check.directory import check_directory
-from ottla.log.check.summary import Summary, combine, problems_beside, summarize
-from ottla.log.files.partition import LogDirectory, Partition, Segment, read_checkpoint
-from ottla.log.write.extent import remote_offsets
+from ottla.cli.partitions import directories_of, name_of
+from ottla.cli.table import Cell, Column, number
+from ottla.dump.listing import list_rows, offsets_here
+from ottla.errors import Row, Severity, Violation
+from ottla.options.texts import counted
 
-_COLUMNS = (
-    "PARTITION",
-    "SEGMENTS",
-    "BYTES",
-    "OFFSETS",
-    "TIMES",
-    "BATCHES",
-    "MAGIC",
-    "CODECS",
-    "PROBLEMS",
+_COLUMNS: Final = (
+    Column("PARTITION"),
+    Column("LOG DIRECTORY"),
+    number("SEGMENTS", rank=2),
+    number("SIZE"),
+    Column("OFFSETS"),
+    Column("REMOTE"),
+    Column("FIRST (UTC)", rank=4),
+    Column("LAST (UTC)", rank=1),
+    number("BATCHES", rank=5),
+    Column("MAGIC", rank=6),
+    Column("CODECS", rank=3),
+    number("PROBLEMS"),
 )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is there; 1 if something is wrong with it."""
     problems: list[Violation] = []
-    rows = _rows(arguments, problems)
+    rows = list_rows(chosen_logs(arguments), problems, with_segments=arguments.segments)
     if arguments.format is Format.JSONL:
         for row in rows:
             write(json_line(row))
     else:
-        _print_text(rows)
+        _print_text(list(rows), arguments.show_size)
     flush()
     if not arguments.quiet:
         for problem in problems:
-            tell(f"{problem.rule.severity}: {problem}")
+            tell(by_severity(problem.rule.severity, problem.rule.severity), f": {problem}")
     return int(any(problem.rule.severity is Severity.ERROR for problem in problems))
 
 
-def _rows(arguments: argparse.Namespace, problems: list[Violation]) -> Iterator[Row]:
-    chosen = chosen_logs(arguments)
-    for directory in chosen.catalog.directories:
-        problems += check_directory(directory)
-        starts = _log_starts(directory, problems)
-        for partition in chosen.of(directory):
-            start = _log_start(partition, starts)
-            yield from _partition_rows(partition, start, arguments.segments, problems)
+def _print_text(rows: list[Row], show_size: ShowSize) -> None:
+    partitions = [row for row in rows if row["type"] == "partition"]
+    directory = directories_of(partitions)
+    lines = [_line(row, show_size, directory) for row in rows]
+    print_table(_COLUMNS, lines, _total(partitions, show_size))
 
 
-def _log_starts(directory: LogDirectory, problems: list[Violation]) -> dict[TopicPartition, int]:
-    try:
-        return read_checkpoint(directory, LOG_START_CHECKPOINT)
-    except CorruptLogError as error:
-        problems.append(error.violation)
-        return {}
-
-
-def _log_start(partition: Partition, starts: Mapping[TopicPartition, int]) -> int | None:
-    """What a checkpoint says of a log; it names none that is being deleted."""
-    return starts.get(partition.name) if partition.state is DirectoryState.LIVE else None
-
-
-def _partition_rows(
-    partition: Partition, log_start: int | None, with_segments: bool, problems: list[Violation]
-) -> Iterator[Row]:
-    pairs = list(summarize(partition))
-    whole = combine([summary for _, summary in pairs])
-    whole.problems += problems_beside(partition)
-    problems += whole.problems
-    remote = remote_offsets(partition, log_start)
-    yield {
-        "type": "partition",
-        **_names(partition),
-        "segments": len(pairs),
-        "logStartOffset": remote.start,
-        "remoteOffsets": len(remote),
-        **_facts(whole),
-    }
-    if with_segments:
-        for segment, summary in pairs:
-            yield {"type": "segment", **_names(partition), **_segment(segment), **_facts(summary)}
-
-
-def _names(partition: Partition) -> Row:
-    return {
-        "topic": partition.name.topic,
-        "partition": partition.name.partition,
-        "state": partition.state.removeprefix("-") or "live",
-        "path": partition.path,
-    }
-
-
-def _segment(segment: Segment) -> Row:
-    return {
-        "baseOffset": segment.base_offset,
-        "file": segment.log.path,
-        "sideFiles": sorted(kind.removeprefix(".") for kind in segment.side_files),
-    }
-
-
-def _facts(summary: Summary) -> Row:
-    return {
-        "bytes": summary.size,
-        "batches": summary.batches,
-        "records": summary.records if summary.magics <= {2} else None,
-        "firstOffset": summary.first_offset,
-        "lastOffset": summary.last_offset,
-        "firstTimestamp": summary.first_timestamp,
-        "lastTimestamp": summary.last_timestamp,
-        "magics": sorted(summary.magics),
-        "codecs": sorted(summary.codecs),
-        "problems": [problem.as_row() for problem in summary.problems],
-    }
-
-
-def _print_text(rows: Iterable[Row]) -> None:
-    print_table(_COLUMNS, (list(_line(row)) for row in rows))
-
-
-def _line(row: Row) -> tuple[str, ...]:
+def _line(row: Row, show_size: ShowSize, directory: Callable[[Row], str]) -> list[Cell]:
     is_segment = row["type"] == "segment"
-    name = row["path"] if row["topic"] is None else f"{row['topic']}-{row['partition']}"
-    state = "" if row["state"] == "live" else f" ({row['state']})"
-    return (
-        f"  {row['baseOffset']:020d}" if is_segment else f"{name}{state}",
-        "" if is_segment else str(row["segments"]),
-        str(row["bytes"]),
+    cells: list[Cell] = [
+        f"  {row['baseOffset']:020d}" if is_segment else name_of(row),
+        "" if is_segment else directory(row),
+        "" if is_segment else row["segments"],
+        show_size(row["bytes"]),
         _offsets(row),
-        _range(time_text(row["firstTimestamp"]), time_text(row["lastTimestamp"])),
-        str(row["batches"]),
+        _remote(row),
+        short_time(row["firstTimestamp"]) or "",
+        short_time(row["lastTimestamp"]) or "",
+        row["batches"],
         ",".join(map(str, row["magics"])),
         ",".join(row["codecs"]),
-        str(len(row["problems"]) or ""),
-    )
+        _problems(row["problems"]),
+    ]
+    return [_secondary(cell) for cell in cells] if is_segment else cells
+
+
+def _secondary(cell: Cell) -> Cell:
+    return cell if isinstance(cell, Styled) else Styled(str(cell), Emphasis.SECONDARY)
+
+
+def _total(rows: list[Row], show_size: ShowSize) -> list[Cell]:
+    """The last line: what can be added up."""
+    problems = sum(len(row["problems"]) for row in rows)
+    return [
+        counted(len(rows), "partition"),
+        "",
+        sum(row["segments"] for row in rows),
+        show_size(sum(row["bytes"] for row in rows)),
+        *[""] * 4,
+        sum(row["batches"] for row in rows),
+        *[""] * 2,
+        problems or "",
+    ]
+
+
+def _problems(problems: list[Row]) -> Cell:
+    found = {problem["severity"] for problem in problems}
+    worst = next((severity for severity in Severity if severity in found), None)
+    return "" if worst is None else by_severity(str(len(problems)), worst)
 
 
 def _offsets(row: Row) -> str:
-    """Those of the batches here, and where the log starts if that is elsewhere."""
-    here = _range(row["firstOffset"], row["lastOffset"])
-    start, remote = row.get("logStartOffset"), row.get("remoteOffsets")
-    if remote:
-        there = f"{start}..{start + remote - 1} remote"
-        return f"{there}, {here}" if here else there
-    if row["firstOffset"] is not None and start is not None and start > row["firstOffset"]:
-        return f"{here} from {start}"
-    return here
+    """Those that a reader gets of the batches here: the log may start inside of them."""
+    if row["lastOffset"] is None:
+        return ""
+    first, last = offsets_here(row)
+    if first is not None and first > last:
+        return f"none from {first}"
+    return f"{'?' if first is None else first}..{last}"
 
 
-def _range(first: Any, last: Any) -> str:
-    """A compressed v0 or v1 message does not say where it begins."""
-    return "" if last is None else f"{'?' if first is None else first}..{last}"
+def _remote(row: Row) -> str:
+    """Those that remote storage has."""
+    remote = row.get("remoteRange")
+    return f"{remote[0]}..{remote[1]}" if remote else ""

@@ -1,19 +1,24 @@
 """`ottla restore`: a copy that a broker can mount, of some records, at the offsets they had."""
 
 import argparse
+from dataclasses import replace
 
 from ottla.cli.flags import parse_pairs
-from ottla.cli.job import chosen_logs, run_plan
+from ottla.cli.job import chosen_logs, run_plan, where_of
+from ottla.jobs.output import has_errors
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.log.write.index_builder import SegmentConfig
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Restore; a broken batch stops it."""
+    """Restore; a broken batch stops it. 1 if remote storage has not all of a log."""
     plan = plan_restore(
         chosen_logs(arguments),
         arguments.out,
-        compile_filter(tuple(arguments.key), arguments.key_pattern, tuple(arguments.header)),
+        replace(
+            compile_filter(tuple(arguments.key), arguments.key_pattern, tuple(arguments.header)),
+            where=where_of(arguments),
+        ),
         Renaming(
             parse_pairs(arguments.rename, "TOPIC=NEW"),
             parse_pairs(arguments.topic_id, "TOPIC=ID"),
@@ -22,4 +27,4 @@ def run(arguments: argparse.Namespace) -> int:
         config=SegmentConfig(segment_bytes=arguments.segment_bytes),
     )
     run_plan(plan, arguments, arguments.format)
-    return 0
+    return int(has_errors(plan.logs))

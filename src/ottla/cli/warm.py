@@ -18,6 +18,13 @@ LINES: Final = (
     "dump LOGS --format jsonl",
     "transactions LOGS --format jsonl",
     "ls LOGS --format jsonl",
+    "diff LOGS LOGS --format jsonl",
+    "dump LOGS --format text --encoding hex",
+    "dump LOGS --format text --encoding base64",
+    "dump LOGS --format text --no-payload",
+    "dump LOGS --format jsonl --encoding hex",
+    "dump LOGS --format jsonl --encoding utf8",
+    "dump LOGS --format jsonl --no-payload",
     "report LOGS -o OUT --engine local",
     "verify LOGS --engine local",
     "salvage LOGS OUT --engine local",
@@ -25,6 +32,7 @@ LINES: Final = (
     "compact LOGS OUT --engine local --topic users --include-active",
     "convert LOGS OUT --engine local --topic users --codec lz4 --batch-bytes 64k",
     "restore LOGS OUT --engine local --topic orders --key 1",
+    "clone LOGS OUT --engine local --exclude payments",
 )
 
 

@@ -13,7 +13,9 @@ from ottla.format.sentinels import INT64_MAX
 from ottla.jobs.verify.transactions import read_transactions
 from ottla.kernels.tables import Batches, take_batches
 from ottla.log.files.checkpoints import read_leader_epochs
+from ottla.log.files.foreign import require_segment
 from ottla.log.files.partition import Partition
+from ottla.log.files.small_files import read_small
 from ottla.log.read.windows import read_windows, require_sound_windows
 from ottla.region import Region
 from ottla.rules.append.accept import Accepted
@@ -24,7 +26,7 @@ from ottla.rules.append.checks import (
 )
 from ottla.rules.append.each import Appends, LogEnd, Outcome, Taken, append_each
 from ottla.rules.producers.producer import Duplicate, Origin, Refusal
-from ottla.storage.files import open_file, read_bytes
+from ottla.storage.files import open_file
 
 
 def last_leader_epoch(partition: Partition) -> int:
@@ -32,7 +34,7 @@ def last_leader_epoch(partition: Partition) -> int:
     entry = partition.others.get(LEADER_EPOCH_CHECKPOINT)
     if entry is None:
         return 0
-    epochs = read_leader_epochs(read_bytes(entry), entry.path)
+    epochs = read_leader_epochs(read_small(entry), entry.path)
     return epochs[-1].epoch if epochs else 0
 
 
@@ -57,6 +59,7 @@ def try_append(
 def _windows(paths: Sequence[str]) -> Iterator[tuple[Region, Batches]]:
     for path in paths:
         with open_file(path) as file:
+            require_segment(file)
             for window in require_sound_windows(read_windows(file)):
                 yield window.region, window.batches
 

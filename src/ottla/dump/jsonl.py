@@ -1,12 +1,17 @@
 """A dump as JSON lines: the objects of `docs/cli.md`, each with the key `file` at its end."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.batch.control import cached, read_control
-from ottla.dump.style import FileEnd, Problem, Style
+from ottla.dump.payloads import JSON_HEX, JSON_UTF8
+from ottla.dump.style import EntriesEnd, FileEnd, Problem, Style
 from ottla.dump.values import json_line, json_text
+from ottla.errors import Row
 from ottla.internal import DecodedRecord
+from ottla.kernels.text.encodings import digest_json
 from ottla.kernels.text.render_json import render_json
+from ottla.options.dump import Encoding
 
 
 def _open_file(path: str) -> bytes:  # noqa: ARG001
@@ -60,8 +65,26 @@ def _say_end(path: str, end: FileEnd) -> bytes:
     )
 
 
+def _say_entries(path: str, kind: str, rows: Sequence[Row]) -> bytes:
+    return b"".join(json_line({"type": kind, **row, "file": path}) for row in rows)
+
+
+def _say_entries_end(path: str, end: EntriesEnd) -> bytes:
+    return json_line(
+        {
+            "type": "end",
+            "fileSize": end.size,
+            "entries": end.entries,
+            "errors": end.errors,
+            "file": path,
+        }
+    )
+
+
 JSONL: Final = Style(
     render=render_json,
+    forms={Encoding.UTF8: JSON_UTF8, Encoding.BASE64: None, Encoding.HEX: JSON_HEX},
+    digest=digest_json,
     utf8_keys=True,
     open_file=_open_file,
     close_line=_close_line,
@@ -70,4 +93,6 @@ JSONL: Final = Style(
     no_control=b',"control":null',
     say_decoded=_say_decoded,
     say_end=_say_end,
+    say_entries=_say_entries,
+    say_entries_end=_say_entries_end,
 )

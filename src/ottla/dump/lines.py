@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ottla.arrow.to_arrow import records_to_arrow
+from ottla.arrow.to_arrow import record_sequences, records_to_arrow
 from ottla.batch.attributes import (
     codec_ids,
     has_delete_horizon,
@@ -16,14 +16,17 @@ from ottla.batch.attributes import (
     last_sequences,
     timestamp_types,
 )
+from ottla.batch.control import is_end_marker
 from ottla.batch.control_records import read_key_value
 from ottla.batch.decode import Chunk, allocate_chunk
 from ottla.batch.parts import Part
+from ottla.dump.payloads import Form, as_stored, in_form
 from ottla.dump.request import Request
 from ottla.dump.style import Problem
-from ottla.errors import Severity, Stage
+from ottla.errors import Severity, Stage, Violation
 from ottla.format.arrays import Bools
 from ottla.format.names import TopicPartition
+from ottla.format.sentinels import NO_CRC
 from ottla.internal import decode_record
 from ottla.kernels.records.select import mark_header, mark_key
 from ottla.kernels.tables import Int64s, RecordBuffers, Wanted, allocate_bytes, take_batches
@@ -84,7 +87,7 @@ class LinePrinter:
 
     def print_part(self, part: Part) -> None:
         """Print batches, those of their records that are wanted, and what is wrong with them."""
-        shown = choose_records(part.chunk, self.request, self.bounds)
+        shown = choose_records(part.chunk, self.request, self.bounds, self.partition, self.path)
         part, shown = self._limit(part, shown)
         batch_shown, incomplete = self._choose_batches(part, shown)
         inserts = list(self._say_broken(part))
@@ -92,8 +95,8 @@ class LinePrinter:
         self.batches += int(np.count_nonzero(batch_shown)) + incomplete
         self.records += int(np.count_nonzero(shown))
         self._render(
-            batch_columns(part),
-            record_columns(part, tails, utf8=self.style.utf8_keys),
+            batch_columns(part, hides_crcs=self.request.hides_payload),
+            record_columns(part, tails, self.request.form, utf8=self.style.utf8_keys),
             make_plan(batch_shown, part.record_counts, shown, inserts, self._ending),
         )
 
@@ -119,6 +122,8 @@ class LinePrinter:
             broken.row for broken in part.broken if broken.violation.rule.stage == Stage.HEADER
         ]
         lines[incomplete] = False
+        if self.request.hides_payload:  # what a wrong CRC is of may be bytes of records
+            lines &= part.batches.crc == part.batches.computed_crc
         if part.resumed and self._line_is_done:
             lines[0] = False
         if lines.size:
@@ -156,7 +161,9 @@ class LinePrinter:
                 yield record, self.style.say_decoded(decode_record(self.decoder, key, value))
                 continue
             if record not in unreadable:
-                yield record, self.style.say_control(key, value)
+                hidden = self.request.hides_payload and not is_end_marker(key)
+                say = self.style.say_control
+                yield record, self.style.no_control if hidden else say(key, value)
                 continue
             yield record, self.style.no_control
             line = self._say_problem(Problem(unreadable[record], int(buffers.index[record])))
@@ -166,6 +173,8 @@ class LinePrinter:
         self.errors += 1
         topic, partition = self.partition
         violation = replace(problem.violation, topic=topic, partition=partition)
+        if self.request.hides_payload:
+            violation = without_payload(violation)
         self.found_error |= violation.rule.severity is Severity.ERROR
         if self.request.quiet:
             return b""
@@ -181,7 +190,19 @@ class LinePrinter:
             self.write(self.out.data[: cursor[render.AT]])
 
 
-def choose_records(chunk: Chunk | None, request: Request, bounds: Bounds) -> Bools:
+def without_payload(violation: Violation) -> Violation:
+    """Without what was read from records, or from bytes that may be theirs as no batch is there."""
+    violation = replace(violation, found=None, expected=None)
+    if violation.rule.stage is Stage.CONTROL:
+        return replace(violation, detail="Kafka cannot read this control record")
+    if violation.rule.stage not in (Stage.FRAMING, Stage.HEADER, Stage.CRC):
+        return violation
+    return replace(violation, size=None, offset=None, last_offset=None)
+
+
+def choose_records(
+    chunk: Chunk | None, request: Request, bounds: Bounds, partition: TopicPartition, path: str
+) -> Bools:
     """Which records of a chunk are wanted."""
     if chunk is None:
         return np.zeros(0, dtype=np.bool_)
@@ -195,6 +216,11 @@ def choose_records(chunk: Chunk | None, request: Request, bounds: Bounds) -> Boo
         marked = np.zeros(chunk.count, dtype=np.bool_)
         mark_header(chunk.buffers, _array(key), _array(value or b""), value is None, marked)
         chosen &= marked
+    if request.where is not None:
+        # Not before: to import Arrow's functions takes as long as a small dump.
+        from ottla.where.evaluate import FilePlace, match_records
+
+        chosen &= match_records(request.where, chunk, FilePlace(partition, path))
     return chosen
 
 
@@ -213,9 +239,12 @@ def cut_part(part: Part, count: int) -> Part:
     )
 
 
-def batch_columns(part: Part) -> BatchColumns:
-    """What the batch lines of a part say."""
+def batch_columns(part: Part, *, hides_crcs: bool) -> BatchColumns:
+    """What the batch lines of a part say; a CRC lets one check what one guesses of records."""
     batches = part.batches
+    if hides_crcs:
+        nothing = np.full_like(batches.crc, NO_CRC)
+        batches = batches._replace(crc=nothing, computed_crc=nothing)
     return BatchColumns(
         stored=batches,
         base_known=part.base_known,
@@ -228,19 +257,25 @@ def batch_columns(part: Part) -> BatchColumns:
     )
 
 
-def record_columns(part: Part, tails: dict[int, bytes], *, utf8: bool) -> RecordColumns:
+def record_columns(
+    part: Part, tails: dict[int, bytes], form: Form | None, *, utf8: bool
+) -> RecordColumns:
     """What the record lines of a part say; `utf8` where header keys must be that."""
     chunk = part.chunk or _no_records()
     buffers = chunk.buffers
+    verbatim = form is not None and chunk.count > 0
+    payloads = in_form(chunk, form) if form is not None and verbatim else as_stored(buffers)
     if utf8 and not chunk.header_keys_are_ascii:
         buffers = _with_utf8_keys(chunk)
     sequence = np.full(chunk.count, -1)
     if (part.batches.base_sequence >= 0).any() and chunk.count:
-        sequence = records_to_arrow(chunk, ["sequence"]).column(0).to_numpy().astype(np.int64)
+        sequence = record_sequences(chunk)
     sizes = np.zeros(chunk.count + 1, dtype=np.int64)
     for record, tail in tails.items():
         sizes[record + 1] = len(tail)
-    return RecordColumns(buffers, sequence, np.cumsum(sizes), padded(b"".join(tails.values())))
+    bounds = np.cumsum(sizes) if tails else sizes
+    data = padded(b"".join(tails.values()))
+    return RecordColumns(buffers, payloads, verbatim, sequence, bounds, data)
 
 
 def make_plan(

@@ -12,7 +12,7 @@ from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.control import check_control_records
-from ottla.log.files.text_logs import refuse_text
+from ottla.log.files.foreign import require_segment
 from ottla.log.read.windows import read_windows
 from ottla.region import Region
 from ottla.storage.files import File, open_file
@@ -46,14 +46,14 @@ class OpenedBatch:
 def open_at_position(path: str, position: int) -> OpenedBatch:
     """Open the batch that holds this byte, or what stands there in its place."""
     with open_file(path) as file:
-        refuse_text(file)
+        require_segment(file)
         return open_batch(file, find_position(file, position))
 
 
 def open_at_offset(path: str, offset: int) -> OpenedBatch:
     """Open the batch that holds this offset."""
     with open_file(path) as file:
-        refuse_text(file)
+        require_segment(file)
         return open_batch(file, find_offset(file, offset))
 
 

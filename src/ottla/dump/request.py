@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.dump.payloads import Form, digest_form
 from ottla.dump.style import Style
+from ottla.options.dump import Encoding
+from ottla.where.tree import Predicate
 
 
 class HeaderFilter(NamedTuple):
@@ -18,13 +21,16 @@ class HeaderFilter(NamedTuple):
 class Request:
     """How a dump looks and what is in it.
 
-    A record is printed when its key is one of `keys` and it has all of `headers`. `decoder` names
-    the internal topic whose records these are; without it, `decodes` goes by the directory's name.
+    A record is printed when its key is one of `keys`, it has all of `headers` and is as `where`
+    says. `decoder` names the internal topic whose records these are; without it, `decodes` goes by
+    the directory's name. Without an `encoding` the style has its own; `hides_payload` shows sizes
+    and hashes instead.
     """
 
     style: Style
     keys: tuple[bytes, ...] = ()
     headers: tuple[HeaderFilter, ...] = ()
+    where: Predicate | None = None
     checks_crcs: bool = True
     opens_records: bool = True
     decodes: bool = False
@@ -32,7 +38,16 @@ class Request:
     max_messages: int | None = None
     quiet: bool = False
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    encoding: Encoding | None = None
+    hides_payload: bool = False
+
+    @property
+    def form(self) -> Form | None:
+        """How bytes are shown, None for the style's own way."""
+        if self.hides_payload:
+            return digest_form(self.style.digest)
+        return None if self.encoding is None else self.style.forms[self.encoding]
 
     def selects(self) -> bool:
         """Whether some records are left out."""
-        return bool(self.keys or self.headers)
+        return bool(self.keys or self.headers or self.where)

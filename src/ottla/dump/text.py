@@ -1,17 +1,23 @@
 """A dump as text, in the words of kafka-dump-log (DumpLogSegments) where it has any."""
 
 import os
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from ottla.batch.control import cached, read_control
-from ottla.dump.style import FileEnd, Problem, Style
+from ottla.dump.payloads import TEXT_BASE64, TEXT_HEX
+from ottla.dump.style import EntriesEnd, FileEnd, Problem, Style
 from ottla.dump.values import encode_text, json_text, printable
+from ottla.errors import Row
 from ottla.format.attributes import ControlType
 from ottla.format.names import Kind, parse_file_name
 from ottla.internal import DecodedRecord
+from ottla.kernels.text.encodings import digest_text
 from ottla.kernels.text.render_text import render_text
+from ottla.options.dump import Encoding
 
 _DELETE: Final = "<DELETE>"
+_OPTIONAL: Final = "currentTxnFirstOffset"
 _KRAFT_NAMES: Final = {
     ControlType.LEADER_CHANGE: "LeaderChange:",
     ControlType.SNAPSHOT_HEADER: "SnapshotHeader",
@@ -82,11 +88,31 @@ def _say_end(path: str, end: FileEnd) -> bytes:
         name = printable(os.path.basename(path))
         text = f"Found {end.trailing} invalid bytes at the end of {name}\n"
     counts = f"batches: {end.batches} records: {end.records} errors: {end.errors}"
-    return encode_text(f"{text}End position: {end.position} of {end.size} {counts}\n")
+    of_size = "" if end.size is None else f" of {end.size}"
+    return encode_text(f"{text}End position: {end.position}{of_size} {counts}\n")
+
+
+def _say_entries(path: str, kind: str, rows: Sequence[Row]) -> bytes:  # noqa: ARG001
+    lines = (" ".join(f"{name}: {_say(name, row[name])}" for name in row) for row in rows)
+    return encode_text("".join(f"{printable(line)}\n" for line in lines))
+
+
+def _say(name: str, value: Any) -> Any:
+    if name != _OPTIONAL:
+        return value
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"  # as Java has it
+
+
+def _say_entries_end(path: str, end: EntriesEnd) -> bytes:
+    counts = f"entries: {end.entries} errors: {end.errors}"
+    text = "" if end.entries or end.errors else f"{printable(path)} is empty.\n"
+    return encode_text(f"{text}End position: {end.size} of {end.size} {counts}\n")
 
 
 TEXT: Final = Style(
     render=render_text,
+    forms={Encoding.UTF8: None, Encoding.BASE64: TEXT_BASE64, Encoding.HEX: TEXT_HEX},
+    digest=digest_text,
     utf8_keys=False,
     open_file=_open_file,
     close_line=_close_line,
@@ -95,4 +121,6 @@ TEXT: Final = Style(
     no_control=b"",
     say_decoded=_say_decoded,
     say_end=_say_end,
+    say_entries=_say_entries,
+    say_entries_end=_say_entries_end,
 )

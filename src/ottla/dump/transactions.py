@@ -15,7 +15,7 @@ from ottla.format.sentinels import NO_OFFSET
 from ottla.jobs.verify.transactions import PartitionTransactions, read_transactions
 from ottla.kernels.producers.state import Completed
 from ottla.log.files.partition import Partition, read_checkpoint
-from ottla.rules.producers.transactions import Open, is_hanging
+from ottla.rules.producers.transactions import Open, Transactions, is_hanging
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ def transaction_rows(
 ) -> Iterator[Row]:
     """Rows of each partition in turn; what stood in the way is added to `problems`."""
     for directory in chosen.catalog.directories:
-        watermarks = read_checkpoint(directory, HIGH_WATERMARK_CHECKPOINT)
+        watermarks = read_checkpoint(directory, HIGH_WATERMARK_CHECKPOINT, chosen.storage)
         for partition in chosen.of(directory):
             if partition.segments:
                 start = chosen.bounds_of(Log(partition)).start
-                found = read_transactions(partition, from_offset=start)
+                found = read_transactions(partition, from_offset=start, storage=chosen.storage)
                 problems += found.problems
                 yield from _partition_rows(partition, found, watermarks, query)
 
@@ -64,6 +64,7 @@ def _partition_rows(
         "endOffset": transactions.end_offset,
         "highWatermark": watermark,
         "lastStableOffset": stable,
+        "heldBackBy": _held_back_by(transactions, stable),
         **_summary(completed),
         "open": int(open_ones.first_offset.size),
         "hanging": int(hanging.sum()),
@@ -78,6 +79,13 @@ def _partition_rows(
     if query.with_completed:
         for row in range(completed.last_offset.size):
             yield {"type": _outcome(completed, row), **names, **_ended(completed, row)}
+
+
+def _held_back_by(transactions: Transactions, stable: int) -> str | None:
+    """What ends the stable part before the log ends; a checkpoint may be older than the log."""
+    if stable >= transactions.end_offset:
+        return None
+    return "highWatermark" if transactions.last_stable_offset() > stable else "transaction"
 
 
 def _summary(completed: Completed) -> Row:

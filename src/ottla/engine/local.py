@@ -2,28 +2,28 @@
 
 Rows of a step are given in the order of its parts, so that two runs give the same. Where rows meet
 they wait in memory for each other, up to a limit; more than that is an error, and it comes before
-anything is published.
+anything is published. Tasks work in some memory beside that, which does not grow with the logs.
 """
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.engine.progress import progress_bar
 from ottla.errors import OptionError, Row, Term
-from ottla.jobs.engine import Grouping, JobStep
+from ottla.extras import install_command
+from ottla.jobs.engine import Grouping, JobStep, count_cores
+from ottla.options.engine import DEFAULT_MEMORY
 from ottla.options.texts import format_bytes
-
-DEFAULT_MEMORY: Final = 1 << 30
 
 _Result = list[pa.RecordBatch]
 
@@ -37,9 +37,7 @@ class LocalEngine(NamedTuple):
     @property
     def cores(self) -> int:
         """How many tasks run at once."""
-        if hasattr(os, "sched_getaffinity"):  # a container may have less than the machine
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return count_cores()
 
     def run(self, step: JobStep, *groupings: Grouping) -> Iterator[Row]:
         """The rows of a step, or what became of them when they met."""
@@ -75,18 +73,23 @@ class _Waiting:
         with self.lock:
             self.size += size
             if self.size > self.limit:
-                raise OptionError(
-                    f"more than {format_bytes(self.limit)} would have to wait in memory; nothing"
-                    " was written. Allow more with ",
-                    Term.MEMORY,
-                    ", or run it on Spark, which sorts on disk, with ",
-                    Term.ENGINE,
-                    " spark",
-                )
+                raise _too_much(self.limit)
 
     def leave(self, size: int) -> None:
         with self.lock:
             self.size -= size
+
+
+def _too_much(limit: int) -> OptionError:
+    first = "" if find_spec("pyspark") else f" after {install_command('spark')}"
+    return OptionError(
+        f"more than {format_bytes(limit)} would have to wait in memory; nothing was written. Allow"
+        " more with ",
+        Term.MEMORY,
+        ", or run the same command on Spark, which sorts on disk, with ",
+        Term.ENGINE,
+        f" spark{first}",
+    )
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from enum import IntEnum
 from typing import Final
 
+from ottla.errors import OptionError
+
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
@@ -26,6 +28,19 @@ class TimestampType(IntEnum):
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
+
+
+def codec_of(given: str | int) -> Codec:
+    """A codec, its name, or its id.
+
+    >>> codec_of("zstd"), codec_of(Codec.LZ4)
+    (<Codec.ZSTD: 4>, <Codec.LZ4: 3>)
+    """
+    for codec in Codec:
+        if given == codec or str(given).upper() == codec.name:
+            return codec
+    names = ", ".join(codec.name.lower() for codec in Codec)
+    raise OptionError(f"{given!r} is no codec: choose one of {names}")
 
 
 CODEC_NAMES: Final = {codec.value: codec.name.lower() for codec in Codec}

@@ -19,6 +19,18 @@ RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
+# What a broker keeps beside segments and their side files, in each kind of directory.
+LOG_DIRECTORY_FILES: Final = frozenset(
+    {
+        CLEAN_SHUTDOWN,
+        CLEANER_CHECKPOINT,
+        HIGH_WATERMARK_CHECKPOINT,
+        LOG_START_CHECKPOINT,
+        META_PROPERTIES,
+        RECOVERY_POINT_CHECKPOINT,
+    }
+)
+PARTITION_FILES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 
 
 class Kind(StrEnum):
@@ -100,6 +112,20 @@ class DirectoryState(StrEnum):
     FUTURE = "-future"
     STRAY = "-stray"
 
+    @property
+    def word(self) -> str:
+        """What rows call it."""
+        return self.removeprefix("-") or "live"
+
+    @property
+    def mark(self) -> str:
+        """What people see behind the name of a partition.
+
+        >>> DirectoryState.FUTURE.mark, DirectoryState.LIVE.mark
+        (' (future)', '')
+        """
+        return "" if self is DirectoryState.LIVE else f" ({self.word})"
+
 
 class TopicPartition(NamedTuple):
     """The name of a partition.
@@ -118,6 +144,15 @@ class TopicPartition(NamedTuple):
 # The name where no directory's name says whose records these are: null in columns, and in no
 # checkpoint. The cast spares those a check who write logs: they are given none of this name.
 UNNAMED: Final = TopicPartition(cast(str, None), cast(int, None))
+
+
+def natural_order(topic: str | None, partition: int | None) -> tuple[str, int]:
+    """What partitions are sorted by, wherever they are listed; those without a name are first.
+
+    >>> sorted([("users", 10), ("users", 2)], key=lambda name: natural_order(*name))
+    [('users', 2), ('users', 10)]
+    """
+    return topic or "", partition or 0
 
 
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")

@@ -4,6 +4,7 @@ from enum import IntEnum
 from typing import Final
 
 DEFAULT_EXPIRATION_MS: Final = 86_400_000  # producer.id.expiration.ms
+MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000  # transaction.max.timeout.ms
 
 
 class Origin(IntEnum):

@@ -1,80 +1,69 @@
-// Plots by Observable Plot, drawn again when their width changes.
+// Plots of plain elements whose places are shares of their box: they fit any width without being drawn again.
 "use strict";
-const redraws = new Map();
-const watcher = new ResizeObserver((entries) => {
-  for (const entry of entries) {
-    const width = Math.floor(entry.contentRect.width);
-    const drawn = redraws.get(entry.target);
-    if (drawn && width > 0 && width !== drawn.width) { drawn.width = width; drawn.draw(width); }
-  }
-});
-// A place for a plot; `draw(width)` gives it.
-function place(draw, label) {
-  const box = make("div", { class: "plot", role: "img", "aria-label": label });
-  const redraw = (width) => box.replaceChildren(draw(width));
-  redraws.set(box, { draw: redraw, width: 0 });
-  watcher.observe(box);
-  box.again = () => { const { width } = redraws.get(box); if (width) redraw(width); };
-  return box;
-}
-const STYLE = { background: "transparent", fontSize: "12px", overflow: "visible", fontFamily: "inherit" };
 const COLORS = { damage: "var(--bad)", index: "var(--warn)", order: "var(--accent)", file: "var(--warn)", gap: "var(--soft)", transaction: "var(--hold)" };
-const cut = (text, length) => text.length > length ? `${text.slice(0, length - 1)}…` : text;
+const MAX_BOXES = 150;
+const percent = (share) => `${(100 * share).toFixed(3)}%`;
+const span = (start, stop) => `left:${percent(start)};width:${percent(stop - start)}`;
+const figure = (label, ...children) => make("div", { class: "plot", role: "img", "aria-label": label }, ...children);
+const legend = (entries) => make("div", { class: "legend" }, ...entries.map(([color, text]) => make("span", {}, make("i", { style: `background:${color}` }), text)));
 
-function timelinePlot(rows, width) {
-  return Plot.plot({
-    width, height: 240, marginLeft: 58, style: STYLE,
-    x: { type: "utc", label: null, ticks: Math.max(3, Math.floor(width / 130)) },
-    y: { label: "bytes", grid: true, tickFormat: bytesText, ticks: 5 },
-    color: { scheme: "observable10", legend: true },
-    marks: [
-      Plot.rectY(rows, { x1: (row) => new Date(row.from), x2: (row) => new Date(row.to), y: "bytes", fill: "topic", tip: width > 500, inset: 0.2 }),
-      Plot.ruleY([0]),
-    ],
-  });
+// Bytes by time, topics on top of each other: a path for each topic, and a column for each time to point at.
+function timelinePlot(rows) {
+  const topics = [...groupBy(rows, (row) => row.topic)], times = groupBy(rows, (row) => row.from);
+  const [first, last] = rows.reduce(([from, to], row) => [Math.min(from, row.from), Math.max(to, row.to)], [Infinity, -Infinity]);
+  const sums = new Map([...times].map(([from, its]) => [from, its.reduce((sum, row) => sum + row.bytes, 0)]));
+  const top = Math.max(...sums.values()) || 1, length = rows[0].to - rows[0].from;
+  const x = (time) => ((time - first) * 1000) / (last - first), height = (size) => (200 * size) / top, width = x(first + length);
+  const filled = new Map();
+  const paths = topics.map(([, its], at) => makeSvg("path", { fill: `var(--topic-${at})`, d: its.map((row) => {
+    const below = filled.get(row.from) || 0;
+    filled.set(row.from, below + row.bytes);
+    return `M${x(row.from)},${200 - height(below)}h${width}v${-height(row.bytes)}h${-width}z`;
+  }).join("") }));
+  const columns = [...times].map(([from, its]) => makeSvg("rect", { x: x(from), width, y: 0, height: 200, fill: "transparent" }, makeSvg("title", {}, `${timeText(from)}: ${its.map((row) => `${row.topic} ${bytesText(row.bytes)}`).join(", ")}`)));
+  return figure("Bytes over time by topic", legend(topics.map(([name], at) => [`var(--topic-${at})`, name])),
+    make("div", { class: "soft small" }, `up to ${bytesText(top)} in ${durationText(length)}`),
+    makeSvg("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", class: "timeline" }, ...paths, ...columns),
+    make("div", { class: "axis" }, ...[first, (first + last) / 2, last].map((time) => make("span", {}, timeText(time)))));
 }
-function distributionPlot(rows, width, text) {
-  const label = (from) => from === 0 ? "0" : text(from);
-  const bins = rows.map((row) => ({ ...row, label: label(row.from) }));
-  // Empty bins between have their place, too.
-  const floors = [];
-  for (let from = rows[0].from; from <= rows[rows.length - 1].from; from = from ? 2 * from : 1) floors.push(from);
-  return Plot.plot({
-    width, height: 170, marginLeft: 52, marginBottom: floors.length > 5 ? 48 : 24, style: STYLE,
-    x: { label: null, domain: floors.map(label), tickRotate: floors.length > 5 ? -40 : 0, tickFormat: (name, index) => index % Math.ceil(floors.length / 8) ? "" : name, tickSize: floors.length > 8 ? 0 : 6 },
-    y: { label: null, grid: true, ticks: 4, tickFormat: "~s" },
-    marks: [Plot.barY(bins, { x: "label", y: "count", fill: "var(--accent)", tip: width > 500, title: (bin) => `${text(bin.from)} to below ${text(bin.to)}: ${countText(bin.count)}` }), Plot.ruleY([0])],
-  });
+
+// How many have which size; empty bins between have their place, too.
+function distributionPlot(rows, title, text) {
+  const counts = new Map(rows.map((row) => [row.from, row]));
+  const bins = [];
+  for (let from = rows[0].from; from <= rows[rows.length - 1].from; from = from ? 2 * from : 1) bins.push(counts.get(from) || { from, to: from ? 2 * from : 1, count: 0 });
+  const most = Math.max(...bins.map((bin) => bin.count));
+  const every = Math.ceil(bins.length / 5);
+  return figure(title, make("div", { class: "bins" }, ...bins.map((bin, at) => make("div", { class: "bin", title: `${text(bin.from)} to below ${text(bin.to)}: ${countText(bin.count)}` },
+    make("i", { style: `height:${percent(bin.count / most)}` }), make("span", {}, at % every ? "" : bin.from === 0 ? "0" : text(bin.from))))));
 }
-function mapPlot(partitions, segments, marks, held, width) {
-  const room = width < 520 ? 92 : 150;
-  const label = (row) => `${row.topic}-${row.partition}`;
-  return Plot.plot({
-    width, height: 30 + 26 * partitions.length, marginLeft: room, marginRight: 24, marginBottom: 6, marginTop: 22, style: STYLE,
-    x: { axis: "top", label: null, domain: [0, 1], tickFormat: (share) => share === 0 ? "oldest" : share === 1 ? "newest" : "", ticks: [0, 1], tickSize: 0 },
-    y: { label: null, domain: partitions.map(label), tickFormat: (name) => cut(name, width < 520 ? 13 : 22), tickSize: 0 },
-    marks: [
-      Plot.barX(segments, { x1: "start", x2: "stop", y: label, fill: (row) => row.segment % 2 ? "var(--bar-2)" : "var(--bar)", inset: 0.5, rx: 2, title: (row) => `segment ${row.baseOffset}: ${bytesText(row.bytes)}`, tip: width > 500 }),
-      Plot.barX(held, { x1: "start", x2: "stop", y: label, fill: "var(--hold)", fillOpacity: 0.35, insetTop: 4, insetBottom: 4 }),
-      Plot.tickX(marks, { x: "at", y: label, stroke: (mark) => COLORS[mark.kind], strokeWidth: 3 }),
-      Plot.dot(marks, { x: "at", y: label, dy: -8, r: 4, symbol: "triangle", rotate: 180, fill: (mark) => COLORS[mark.kind], title: (mark) => `${mark.rule}: ${mark.detail}` }),
-    ],
-  });
+
+// A partition from its oldest byte to its newest: boxes are segments, or some of them together.
+function laneOf(name, segments, marks, held) {
+  const total = segments.reduce((sum, row) => sum + row.bytes, 0) || 1;
+  const step = Math.ceil(segments.length / MAX_BOXES);
+  const boxes = [];
+  let start = 0;
+  for (let at = 0; at < segments.length; at += step) {
+    const its = segments.slice(at, at + step);
+    const size = its.reduce((sum, row) => sum + row.bytes, 0);
+    boxes.push(make("i", { class: "box", style: span(start / total, (start + size) / total), title: `${its.length === 1 ? "segment" : `${its.length} segments from`} ${its[0].baseOffset}: ${bytesText(size)}` }));
+    start += size;
+  }
+  const waits = held.map((at) => make("i", { class: "held", style: span(at, 1) }));
+  const points = marks.map((mark) => make("b", { class: "mark", style: `left:${percent(mark.at)};--mark:${COLORS[mark.kind]}`, title: `${mark.rule}: ${mark.detail}` }));
+  return make("div", { class: "lane" }, make("span", { class: "name", title: name }, name), make("div", { class: "track" }, ...boxes, ...waits, ...points));
 }
-function whatIfPlot(rows, current, width) {
-  const name = levelText;
-  const narrow = width < 520;
-  return Plot.plot({
-    width, height: 56 + 26 * rows.length, marginLeft: narrow ? 96 : 110, marginRight: 24, marginTop: 20, marginBottom: 34, style: STYLE,
-    x: { axis: "bottom", label: null, grid: true, zero: true, tickFormat: bytesText, ticks: narrow ? 3 : 7, nice: true },
-    y: { label: null, domain: rows.map(name), tickSize: 0 },
-    marks: [
-      Plot.barX(rows, { x: "bytes", y: name, fill: (row) => row.bytes <= current ? "var(--accent)" : "var(--warn)", fillOpacity: 0.75, rx: 2, insetTop: 4, insetBottom: 4 }),
-      Plot.ruleY(rows, { x1: "low", x2: "high", y: name, strokeWidth: 2 }),
-      Plot.tickX(rows.filter((row) => row.low !== row.high), { x: "low", y: name, insetTop: 8, insetBottom: 8 }),
-      Plot.tickX(rows.filter((row) => row.low !== row.high), { x: "high", y: name, insetTop: 8, insetBottom: 8 }),
-      Plot.ruleX([current], { stroke: "var(--ink)", strokeDasharray: "4 3", strokeWidth: 1.5 }),
-      Plot.text([current], { x: (value) => value, frameAnchor: "top", dy: -14, text: () => `now ${bytesText(current)}`, fontWeight: 600 }),
-    ],
-  });
+
+// Bytes of a topic in each setting, against those of today.
+function settingsPlot(rows, current, nameOf, label) {
+  const most = Math.max(current, ...rows.map((row) => row.high)) || 1;
+  return figure(label, ...rows.map((row) => make("div", { class: "lane bar" },
+    make("span", { class: "name" }, nameOf(row)),
+    make("div", { class: "track" },
+      make("i", { class: row.bytes <= current ? "less" : "greater", style: span(0, row.bytes / most) }),
+      row.low === row.high ? null : make("i", { class: "bounds", style: span(row.low / most, row.high / most) }),
+      make("i", { class: "now", style: `left:${percent(current / most)}` })),
+    make("span", { class: "figure" }, bytesText(row.bytes)))),
+    make("p", { class: "soft small" }, `The line is today: ${bytesText(current)}.`));
 }

@@ -5,7 +5,7 @@ defines it, with later changes worked in. A snapshot's header empties the image,
 and the log after it can be read as one stream.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,9 +15,21 @@ NO_LEADER_CHANGE: Final = -2
 MIGRATING_DIRECTORY: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # DirectoryId.MIGRATING: not known
 TOPIC_RESOURCE: Final = 2  # ConfigResource.Type.TOPIC
 METADATA_VERSION: Final = "metadata.version"
+REMOTE_STORAGE: Final = "remote.storage.enable"  # a config of topics
+CLEANUP_POLICY: Final = "cleanup.policy"  # another
+_DEFAULT_POLICY: Final = "delete"
 
 Identity = tuple[Any, ...]  # the record type that defines a thing, then what tells it from others
 Data = dict[str, Json]
+
+
+def policies_of(configs: Mapping[str, str]) -> frozenset[str]:
+    """What becomes of old records of a topic: a list, as Kafka reads one.
+
+    >>> sorted(policies_of({"cleanup.policy": " compact , delete"})), sorted(policies_of({}))
+    (['compact', 'delete'], ['delete'])
+    """
+    return frozenset(map(str.strip, configs.get(CLEANUP_POLICY, _DEFAULT_POLICY).split(",")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,8 @@ def default_of(field: SchemaField) -> Json:
         return field.default == "true"
     if field.type in FIXED:
         return int(field.default or 0)
+    if field.type == "float64":
+        return float(field.default or 0)
     if field.type == "uuid":
         return uuid_text(bytes(UUID_SIZE))
     if field.type == "struct":

@@ -27,6 +27,9 @@ CLUSTER_METADATA: Final = "__cluster_metadata"
 REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
 
 COORDINATOR_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+# As brokers make them: GroupCoordinatorService.groupMetadataTopicConfigs and
+# TransactionCoordinator.transactionStateTopicConfigs.
+COMPACTED_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 METADATA_TOPICS: Final = frozenset({CLUSTER_METADATA, REMOTE_LOG_METADATA})
 INTERNAL_TOPICS: Final = COORDINATOR_TOPICS | METADATA_TOPICS
 

@@ -4,36 +4,59 @@ Seeded, so that every demo tells the same story.
 """
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from ottla.batch.encode import encode, encode_control
 from ottla.batch.new_batch import NewBatch
 from ottla.batch.rows import NewRecord, pack_rows
 from ottla.format.attributes import Codec, ControlType
+from ottla.format.names import Kind
+from ottla.internal import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.jobs.demo_internal import (
+    Story,
+    cluster_metadata,
+    consumer_offsets,
+    transaction_state,
+)
 from ottla.kernels.records.scan import scan
-from ottla.kernels.tables import allocate_batches, take_batches
+from ottla.kernels.tables import Batches, allocate_batches, take_batches
 from ottla.log.files.identity import write_topic_id
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.log.write.segment_writer import SegmentWriter
 from ottla.publish.checked import StagedFile
-from ottla.publish.journal import commit, is_published, publish, run_job
+from ottla.publish.job import Job
+from ottla.publish.journal import commit, is_published, publish, run_job, staged_path
 from ottla.region import Region, padded
 
 START: Final = 1_760_000_000_000
 DAMAGED: Final = "payments-0"
+_BROKEN_BYTE: Final = 91_359  # in the middle of its log
 HANGING_PRODUCER: Final = 4002
 
+_ORDER_MS: Final = 40  # between orders
 _SEGMENTS: Final = SegmentConfig(segment_bytes=512 << 10)
+_SMALL_SEGMENTS: Final = SegmentConfig(segment_bytes=48 << 10)  # the cleaner leaves the last alone
 _TOPIC_IDS: Final = {
     "orders": "Zk3vQ1cJS0uW0Yq2yH8n4g",
     "clicks": "a7Jm0m2uQ5KX3e9bq1TtJw",
     "users": "Qw8sXo5ZRnSy0b3nVbT1mA",
     "payments": "mC9r1E4pTLa6e5T2s8Yk7w",
+    CONSUMER_OFFSETS: "hX2cV7bNR9e4u1Fq0mZt3A",
+    TRANSACTION_STATE: "pT6yL0sKQ3i8w5Gd2nXj1Q",
 }
+_CONFIGS: Final = {
+    "orders": {"min.insync.replicas": "2"},
+    "clicks": {"retention.ms": "-1"},
+    "users": {"cleanup.policy": "compact", "segment.bytes": "49152"},
+    CONSUMER_OFFSETS: {"cleanup.policy": "compact"},
+    TRANSACTION_STATE: {"cleanup.policy": "compact"},
+}
+_METADATA_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # Uuid.METADATA_TOPIC_ID
 
 
 class Topic(NamedTuple):
@@ -41,36 +64,77 @@ class Topic(NamedTuple):
 
     directory: str
     batches: Iterator[bytes]
+    segments: SegmentConfig = _SEGMENTS
+
+
+class StagedTopic(NamedTuple):
+    """A partition that is staged."""
+
+    files: list[StagedFile]
+    end: int
+    hanging_from: int | None  # where the producer that never ended began
 
 
 def make_logs(path: str) -> None:
-    """Write the log directory, then damage one partition of it as a bad disk would."""
+    """Write the log directory, with one partition damaged as by a bad disk."""
     with run_job(path, "demo-data") as job:
         if is_published(job):
             return
-        files: list[StagedFile] = []
-        for topic in _topics():
-            writer = SegmentWriter(job, topic.directory, 0, _SEGMENTS)
-            for data in topic.batches:
-                table = allocate_batches(len(data) // 26)
-                held = padded(data)
-                rows, _, _, _ = scan(held, 0, len(data), 0, table)
-                batches = take_batches(table, slice(0, rows))
-                writer.append(Region(held, len(data), topic.directory, 0), batches)
-            name = topic.directory.rpartition("-")[0]
-            writer.stage("partition.metadata", write_topic_id(_TOPIC_IDS[name]))
-            files += writer.close()
-        commit(job, files, [])
+        written = {topic.directory: _write(job, topic) for topic in _topics()}
+        written[DAMAGED] = _damaged(job, written[DAMAGED])
+        story = _story(written)
+        for topic in _internal_topics(story):
+            written[topic.directory] = _write(job, topic)
+        commit(job, [file for one in written.values() for file in one.files], [])
         publish(job)
-    _damage(os.path.join(path, DAMAGED))
+
+
+def _write(job: Job, topic: Topic) -> StagedTopic:
+    writer = SegmentWriter(job, topic.directory, 0, topic.segments)
+    hanging: list[int] = []
+    for data in topic.batches:
+        table = allocate_batches(len(data) // 26)
+        held = padded(data)
+        rows, _, _, _ = scan(held, 0, len(data), 0, table)
+        batches = take_batches(table, slice(0, rows))
+        writer.append(Region(held, len(data), topic.directory, 0), batches)
+        hanging += _first_offsets(batches, HANGING_PRODUCER)
+    name = topic.directory.rpartition("-")[0]
+    topic_id = _TOPIC_IDS.get(name, _METADATA_ID)
+    writer.stage("partition.metadata", write_topic_id(topic_id))
+    return StagedTopic(writer.close(), writer.next_offset, hanging[0] if hanging else None)
+
+
+def _first_offsets(batches: Batches, producer: int) -> list[int]:
+    written = np.flatnonzero(batches.producer_id == producer)
+    return [int(offset) for offset in batches.base_offset[written]]
+
+
+def _story(written: dict[str, StagedTopic]) -> Story:
+    hanging_from = next(one.hanging_from for one in written.values() if one.hanging_from)
+    internal = {f"{name}-0": 0 for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)}
+    return Story(
+        topic_ids=_TOPIC_IDS,
+        ends={name: one.end for name, one in written.items()} | internal,
+        hanging_producer=HANGING_PRODUCER,
+        hanging_from=hanging_from,
+        hanging_since=START + _ORDER_MS * hanging_from,
+        start=START,
+    )
 
 
 def _topics() -> Iterator[Topic]:
     for partition in range(3):
         yield Topic(f"orders-{partition}", _orders(partition))
     yield Topic("clicks-0", _clicks())
-    yield Topic("users-0", _users())
+    yield Topic("users-0", _users(), _SMALL_SEGMENTS)
     yield Topic(DAMAGED, _payments())
+
+
+def _internal_topics(story: Story) -> Iterator[Topic]:
+    yield Topic(f"{CONSUMER_OFFSETS}-0", consumer_offsets(story))
+    yield Topic(f"{TRANSACTION_STATE}-0", transaction_state(story))
+    yield Topic(f"{CLUSTER_METADATA}-0", cluster_metadata(story, _CONFIGS))
 
 
 def _order(chance: random.Random, offset: int) -> NewRecord:
@@ -83,7 +147,7 @@ def _order(chance: random.Random, offset: int) -> NewRecord:
     }
     key = b"customer-%d" % customer
     headers = ((b"trace-id", b"%016x" % chance.getrandbits(64)),) if offset % 4 == 0 else ()
-    return NewRecord(offset, START + 40 * offset, key, json.dumps(value).encode(), headers)
+    return NewRecord(offset, START + _ORDER_MS * offset, key, json.dumps(value).encode(), headers)
 
 
 def _orders(partition: int) -> Iterator[bytes]:
@@ -116,7 +180,7 @@ def _orders(partition: int) -> Iterator[bytes]:
 
 def _marker(new: NewBatch, verdict: ControlType, offset: int) -> bytes:
     marker = replace(new, codec=Codec.NONE, base_offset=offset, base_sequence=-1, is_control=True)
-    return encode_control(marker, START + 40 * offset, [(verdict, {"coordinatorEpoch": 3})])
+    return encode_control(marker, START + _ORDER_MS * offset, [(verdict, {"coordinatorEpoch": 3})])
 
 
 def _clicks() -> Iterator[bytes]:
@@ -170,13 +234,17 @@ def _payments() -> Iterator[bytes]:
         yield encode(pack_rows(rows), NewBatch(partition_leader_epoch=0))
 
 
-def _damage(directory: str) -> None:
-    """Flip a byte in the middle, and lose the last bytes."""
-    log = os.path.join(directory, "00000000000000000000.log")
-    size = os.path.getsize(log)
-    with open(log, "r+b") as file:
-        file.seek(size // 2)
-        byte = file.read(1)
-        file.seek(size // 2)
-        file.write(bytes([byte[0] ^ 0x40]))
-        file.truncate(size - 700)
+def _damaged(job: Job, written: StagedTopic) -> StagedTopic:
+    """Flip a byte in the middle of the log, and lose its last bytes."""
+    files = []
+    for file in written.files:
+        if file.target.endswith(Kind.LOG):
+            file = file._replace(size=file.size - 700)
+            with open(staged_path(job, file.staged), "r+b") as log:
+                log.seek(_BROKEN_BYTE)
+                byte = log.read(1)
+                log.seek(_BROKEN_BYTE)
+                log.write(bytes([byte[0] ^ 0x40]))
+                log.truncate(file.size)
+        files.append(file)
+    return written._replace(files=files)

@@ -5,6 +5,7 @@ Spark (`ottla.spark.engine`). No job knows which, and the engine is no part of a
 one has begun the other finishes. Tasks of a step know nothing of each other and run in any order.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,6 +13,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ottla.errors import Row
+
+
+def count_cores() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # a container may have less than the machine
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Evidence: what a job read, by size and SHA-256, in the account of what it wrote.
 
-Tasks hash the files of the chosen partitions as bytes, beside the tasks that do the work. A file
-counts up to the size that it was listed with: a broker may have appended to it since.
+Tasks hash the files of the chosen partitions and of their log directories (checkpoints among them)
+as bytes, beside the tasks that do the work. A file counts up to the size that it was listed with: a
+broker may have appended to it since.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,7 +18,8 @@ from ottla.jobs.output import OutputJob
 from ottla.publish.account import account_row
 from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job
-from ottla.storage.files import Entry, open_file
+from ottla.storage.files import open_file
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import StorageOptions
 
 _CHUNK_BYTES: Final = 4 << 20
@@ -40,7 +42,7 @@ class Inputs:
 
 def with_evidence(plan: OutputJob) -> OutputJob:
     """The same job, whose account has `inputs` for each partition."""
-    parts = (part for log in plan.logs for part in _cut(log, plan.storage))
+    parts = (part for log, files in _files(plan.logs) for part in _cut(log, files, plan.storage))
     named = {f"inputs.{number:06d}": part for number, part in enumerate(parts)}
     return replace(
         plan,
@@ -50,11 +52,28 @@ def with_evidence(plan: OutputJob) -> OutputJob:
     )
 
 
-def _cut(log: Log, storage: StorageOptions) -> Iterator[Inputs]:
+def _files(logs: Iterable[Log]) -> Iterator[tuple[Log, list[Entry]]]:
+    """The files of each log; those of a log directory come with the first that lies in it."""
+    given: set[str] = set()
+    for log in logs:
+        beside = [entry for entry in log.beside if entry.path not in given]
+        given.update(entry.path for entry in beside)
+        stored = {entry.path: entry for entry in map(_stored, log.partition.entries) if entry}
+        yield log, [*beside, *stored.values()]
+
+
+def _stored(entry: Entry) -> Entry | None:
+    """The file whose bytes are read: remote storage packs many into one, and some are in none."""
+    found: Entry | None = entry
+    while found is not None and found.kept is not None:
+        found = found.kept.lies_in
+    return found
+
+
+def _cut(log: Log, entries: Iterable[Entry], storage: StorageOptions) -> Iterator[Inputs]:
     """A task takes one large file, or many small ones."""
-    assert log.name is not None
     held: list[Entry] = []
-    for entry in log.partition.entries:
+    for entry in entries:
         size = entry.size + sum(one.size for one in held)
         if held and (size > _PART_BYTES or len(held) == _PART_FILES):
             yield Inputs(log.name, tuple(held), storage)

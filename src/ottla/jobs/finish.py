@@ -18,7 +18,7 @@ from ottla.publish.journal import (
     waiting_journals,
 )
 from ottla.publish.locks import lock_output, locked
-from ottla.storage.files import exists
+from ottla.storage.listing import exists
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 

@@ -7,7 +7,7 @@ engine, leaves out what is marked.
 import errno
 import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,8 +20,15 @@ from ottla.errors import (
     Row,
     UnsupportedError,
 )
+from ottla.format.names import TopicPartition
 from ottla.jobs.engine import Engine, JobStep
-from ottla.jobs.output import OutputJob, OutputPart, publish_output, require_room
+from ottla.jobs.output import (
+    OutputJob,
+    OutputPart,
+    publish_output,
+    require_empty,
+    require_room,
+)
 from ottla.publish.account import read_account
 from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job, job_name
@@ -45,12 +52,25 @@ def run_output_job(engine: Engine, plan: OutputJob) -> list[Row]:
 
     What an earlier run of the same job staged is not done again.
     """
-    name = job_name(plan.inputs, plan.options)
-    with run_job(plan.out, name, plan.storage) as job:
-        if is_published(job):
-            return read_account(job)
-        require_room(job, plan.log_starts)
+    job = Job(plan.out, job_name(plan.inputs, plan.options), plan.storage)
+
+    def work(job: Job) -> list[Row]:
+        if plan.private:
+            require_empty(job)
         return stage_and_publish(engine, job, plan)
+
+    return run_once(job, plan.log_starts, work)
+
+
+def run_once(
+    job: Job, names: Iterable[TopicPartition], work: Callable[[Job], list[Row]]
+) -> list[Row]:
+    """Do the work of a job, alone, where its logs are not yet; the account of one that is done."""
+    with run_job(job.out, job.name, job.storage) as begun:
+        if is_published(begun):
+            return read_account(begun)
+        require_room(begun, names)
+        return work(begun)
 
 
 def stage_and_publish(engine: Engine, job: Job, plan: OutputJob) -> list[Row]:

@@ -17,8 +17,17 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 
 from ottla.strangers import distrust, weak_parent
 
-# Of a file that lost its end with the power: Numba renames without a sync.
-_TORN: Final = (EOFError, IndexError, ValueError, pickle.UnpicklingError)
+# Of a file that lost its end with the power (Numba renames without a sync), or that an older
+# version kept: Numba unpickles names of classes, which may be gone, before it looks at the stamp.
+_TORN: Final = (
+    AttributeError,
+    EOFError,
+    ImportError,
+    IndexError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+)
 _SOURCES: Final = ("kernels", "format")  # of which compiled kernels are made
 
 
@@ -79,9 +88,13 @@ class KernelCache(FunctionCache):
         super().__init__(function)  # type: ignore[no-untyped-call]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled form for a signature, if it is kept."""
+        """The compiled form for a signature, if it is kept.
+
+        Numba first has its context learn all that compiled code might be made of, for a fifth of a
+        second; what is kept is made already, and compiling has the context learn it anyway.
+        """
         try:
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except (OSError, *_TORN):
             return None
 

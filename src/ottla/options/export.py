@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ottla.log.read.mode import Mode
+from ottla.log.read.mode import Isolation, Mode
+from ottla.where.tree import Predicate
 
 ROW_GROUP_BYTES: Final = 64 << 20
 
@@ -26,11 +27,17 @@ class ValueAs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """How to export; `mode` is about broken batches."""
+    """How to export; `mode` is about broken batches, `isolation` about transactions.
+
+    Only records that are as `where` says.
+    """
 
     format: FileFormat = FileFormat.PARQUET
     value_as: ValueAs = ValueAs.BINARY
     mode: Mode = Mode.FAILFAST
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    batch_columns: bool = False
     split_bytes: int = 64 << 20
     row_group_bytes: int = ROW_GROUP_BYTES
     level: int = 1
+    where: Predicate | None = None

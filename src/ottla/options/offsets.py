@@ -6,7 +6,7 @@ The kinds of limits are those of Spark's connector (KafkaOffsetRangeLimit), and 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -69,6 +69,7 @@ class LimitPair(NamedTuple):
 
 NO_LIMITS: Final = LimitPair()
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_when(text: str) -> Offset | Timestamp:
@@ -80,20 +81,39 @@ def parse_when(text: str) -> Offset | Timestamp:
     """
     if _NUMBER.fullmatch(text):
         return Offset(int(text))
-    if text.startswith("@") and _NUMBER.fullmatch(text[1:]):
-        return Timestamp(int(text[1:]))
-    try:
-        time = datetime.fromisoformat(text.removeprefix("@"))
-    except ValueError:
-        time = None
-    if time is None or not text.startswith("@"):
+    time = _milliseconds(text[1:]) if text.startswith("@") else None
+    if time is None:
         raise OptionError(
             f"{text!r} is no offset, and no @ with milliseconds or a time such as"
             " @2025-10-09T08:53:20Z"
         )
+    return Timestamp(time)
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since 1970; where no offset can be meant, the @ may be left out.
+
+    >>> parse_time("@2023-11-14T22:13:20Z"), parse_time("@1700000000000"), parse_time("5")
+    (1700000000000, 1700000000000, 5)
+    """
+    time = _milliseconds(text.removeprefix("@"))
+    if time is None:
+        raise OptionError(
+            f"{text!r} is no time such as @2025-10-09T08:53:20Z or @ and milliseconds since 1970"
+        )
+    return time
+
+
+def _milliseconds(text: str) -> int | None:
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    return Timestamp(round(time.timestamp() * 1000))
+    return -((_EPOCH - time) // timedelta(milliseconds=1))  # the first millisecond not before it
 
 
 _OFFSETS_FORM: Final = 'JSON such as {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'

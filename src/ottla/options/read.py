@@ -13,8 +13,7 @@ from typing import Final
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.errors import OptionError
 from ottla.format.names import TopicPartition
-from ottla.internal.views import VIEWS
-from ottla.log.read.records import Mode
+from ottla.log.read.mode import Isolation, Mode
 from ottla.options.choice import (
     EVERY_PARTITION,
     Choice,
@@ -22,6 +21,7 @@ from ottla.options.choice import (
     parse_pattern,
     parse_subscribe,
 )
+from ottla.options.export import ValueAs
 from ottla.options.fields import STORAGE_FIELDS, Fields, Names, check_names, parse_fields
 from ottla.options.offsets import (
     Edge,
@@ -40,6 +40,7 @@ from ottla.options.texts import (
     parse_positive,
 )
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.where.tree import Where
 
 DEFAULT_SPLIT_BYTES: Final = 64 << 20
 DEFAULT_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
@@ -60,13 +61,6 @@ class View(StrEnum):
     METADATA = "metadata"
 
 
-class Isolation(StrEnum):
-    """Whether records of aborted and open transactions are given."""
-
-    READ_UNCOMMITTED = "read_uncommitted"
-    READ_COMMITTED = "read_committed"
-
-
 class UpTo(StrEnum):
     """Where a log ends: at its last whole batch, or where its replicas agree."""
 
@@ -83,16 +77,24 @@ class NoMatch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SliceAccess:
-    """What a reader of slices must know beside them; `fail_on_data_loss` if files are gone."""
+    """What a reader of slices must know beside them; `fail_on_data_loss` if files are gone.
+
+    Records that are not as `where` says are never given.
+    """
 
     storage: StorageOptions = DEFAULT_OPTIONS
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     fail_on_data_loss: bool = True
+    where: Where | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read logs; `starting` is None until batch or stream gives it its default."""
+    """How to read logs; `starting` is None until batch or stream gives it its default.
+
+    `raw` records keep Kafka's own timestamps, so that none is left out for its time. A limit that
+    a log does not have is an error where `strict`, as in the connector; commands pass over it.
+    """
 
     paths: tuple[str, ...]
     choice: Choice = EVERY_PARTITION
@@ -115,13 +117,18 @@ class ReadOptions:
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = DEFAULT_TRIGGER_DELAY_MS
     max_bytes_per_trigger: int | None = None
+    where: Where | None = None
     storage: StorageOptions = DEFAULT_OPTIONS
     ignored: tuple[str, ...] = ()
+    key_as: ValueAs = ValueAs.BINARY
+    value_as: ValueAs = ValueAs.BINARY
+    raw: bool = False
+    strict: bool = True
 
     @property
     def access(self) -> SliceAccess:
         """What tasks need of the options."""
-        return SliceAccess(self.storage, self.max_batch_bytes, self.fail_on_data_loss)
+        return SliceAccess(self.storage, self.max_batch_bytes, self.fail_on_data_loss, self.where)
 
 
 def _one_of(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
@@ -163,6 +170,8 @@ _FIELDS: Final[Fields] = {
     "history": ("history", parse_boolean),
     "mode": ("mode", _one_of(Mode)),
     "includeBatchColumns": ("include_batch_columns", parse_boolean),
+    "keyAs": ("key_as", _one_of(ValueAs)),
+    "valueAs": ("value_as", _one_of(ValueAs)),
     "splitBytes": ("split_bytes", parse_bytes),
     "maxBatchBytes": ("max_batch_bytes", parse_bytes),
     "upTo": ("up_to", _one_of(UpTo)),
@@ -170,6 +179,7 @@ _FIELDS: Final[Fields] = {
     "minOffsetsPerTrigger": ("min_offsets_per_trigger", parse_positive),
     "maxTriggerDelay": ("max_trigger_delay_ms", parse_milliseconds),
     "maxBytesPerTrigger": ("max_bytes_per_trigger", parse_bytes),
+    "where": ("where", str),
 }
 # They tell the connector how to talk to a broker.
 _BROKER_ONLY: Final = (
@@ -192,6 +202,9 @@ _SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 _STARTING: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 # Views of internal topics read whole topics of their own; only these options have a meaning there.
+_INTERNAL_VIEWS: Final = tuple(
+    view for view in View if view not in (View.RECORDS, View.BATCHES, View.VIOLATIONS)
+)
 _INTERNAL: Final = ("path", "paths", "view", "history", "mode", "maxBatchBytes")
 
 
@@ -209,6 +222,10 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     if "paths" not in found:
         raise OptionError("no path: .load(path) names a log directory or a partition directory")
     _check_view(texts, found.get("view", View.RECORDS))
+    if "where" in found:
+        from ottla.where.parse import parse_where  # with Arrow's functions, which few ask for
+
+        found["where"] = parse_where(found["where"])
     storage = StorageOptions(**parse_fields(texts, STORAGE_FIELDS))
     return _checked(ReadOptions(**found, storage=storage, ignored=ignored))
 
@@ -222,15 +239,18 @@ def _only_one(texts: Mapping[str, str], names: tuple[str, ...]) -> None:
 
 def _check_view(texts: Mapping[str, str], view: View) -> None:
     """Refuse options that the view would not heed."""
-    if view not in VIEWS:
+    if view not in _INTERNAL_VIEWS:
         if "history" in texts:
-            raise OptionError(f"history goes with view={' or '.join(VIEWS)}, not view={view}")
+            names = " or ".join(_INTERNAL_VIEWS)
+            raise OptionError(f"history goes with view={names}, not view={view}")
+        if view is View.BATCHES and "where" in texts:
+            raise OptionError("where chooses records; view=batches has none")
         return
     unheeded = [name for name in _FIELDS if name.lower() in texts and name not in _INTERNAL]
     if unheeded:
         raise OptionError(
             f"{', '.join(unheeded)} has no meaning with view={view}, "
-            f"which reads all of {VIEWS[view].topic}"
+            "which reads all of an internal topic"
         )
 
 

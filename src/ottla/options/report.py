@@ -10,7 +10,10 @@ DEFAULT_PRICE: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What is asked; `price` is of a gigabyte (10 ** 9 bytes) for a month, in any currency."""
+    """What is asked; `price` is of a gigabyte (10 ** 9 bytes) for a month, in any currency.
+
+    `compacted` are topics, or patterns of them, to take for compacted whatever their policy.
+    """
 
     price: float = DEFAULT_PRICE
     sample_bytes: int = 16 << 20
@@ -18,6 +21,7 @@ class ReportOptions:
     seed: int = 0
     what_if: bool = True
     compaction: bool = True
+    compacted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.price < float("inf"):

@@ -1,11 +1,32 @@
-"""Values from texts, where an OptionError says what was expected instead; and sizes as texts."""
+"""Values from texts, where an OptionError says what was expected; sizes and names as texts."""
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.errors import OptionError
 from ottla.format.sentinels import INT64_MAX
+
+_FEW: Final = 3
+
+
+def few(names: Sequence[str], most: int = _FEW) -> str:
+    """Names for people, not more than one can read.
+
+    >>> few(["a-0", "a-1", "a-2", "b-0"]), few(["a-0", "a-1"], most=1), few([])
+    ('a-0, a-1, a-2 and 1 more', 'a-0 and 1 more', '')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def counted(count: int, thing: str) -> str:
+    """
+    >>> counted(1, "error"), counted(2000, "error")
+    ('1 error', '2,000 errors')
+    """
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def parse_boolean(text: str) -> bool:

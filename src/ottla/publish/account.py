@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ottla.errors import PublishError, Row
+from ottla.format.names import natural_order
 from ottla.publish.checked import encode_json, read_json
 from ottla.publish.job import Job
-from ottla.storage.files import write_file
+from ottla.storage.writing import write_file
 
 _COUNTS: Final = (
     "readBytes",
@@ -63,7 +64,7 @@ def combine_accounts(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     for row in rows:
         if not _is_row(row):
             raise PublishError(f"a journal holds an account that no job wrote: {str(row)[:200]}")
-        by_name.setdefault((row["topic"] or "", row["partition"] or 0), []).append(row)
+        by_name.setdefault(natural_order(row["topic"], row["partition"]), []).append(row)
     return [add_rows(by_name[name]) for name in sorted(by_name)]
 
 

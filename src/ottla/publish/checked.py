@@ -14,40 +14,25 @@ from typing import Any, Final, NamedTuple
 
 from ottla.errors import PublishError, Term
 from ottla.format.names import (
-    CLEAN_SHUTDOWN,
-    CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    LEADER_EPOCH_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    META_PROPERTIES,
-    PARTITION_METADATA,
-    RECOVERY_POINT_CHECKPOINT,
+    LOG_DIRECTORY_FILES,
+    PARTITION_FILES,
     UNNAMED,
     parse_directory_name,
     parse_file_name,
 )
-from ottla.storage.files import is_remote, local_path, open_file
+from ottla.storage.files import open_file
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.paths import is_remote, local_path
 from ottla.strangers import distrust
 
 _VERSION: Final = 1
 _MAX_BYTES: Final = 256 << 20  # a commit of a million files
 _MAX_NAME: Final = 255  # of any file system
 _MAX_SIZE: Final = 2**63 - 1
-_OF_LOG_DIRECTORY: Final = frozenset(
-    {
-        CLEAN_SHUTDOWN,
-        CLEANER_CHECKPOINT,
-        HIGH_WATERMARK_CHECKPOINT,
-        LOG_START_CHECKPOINT,
-        META_PROPERTIES,
-        RECOVERY_POINT_CHECKPOINT,
-    }
-)
-_OF_PARTITION: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 _EXPORTED: Final = re.compile(
     r"topic=[^/]+/partition=[0-9]{1,10}/[0-9]{20}-[0-9]{20}\.(parquet|jsonl)"
 )
+_NODE: Final = re.compile(r"node-[0-9]{1,10}/(server\.properties|data/(.+))")
 
 
 class StagedFile(NamedTuple):
@@ -186,22 +171,30 @@ def is_bare(name: object) -> bool:
 
 
 def is_target(target: object) -> bool:
-    """Whether a text is a place below OUT where jobs publish: of logs, or of an export.
+    """Whether a text is a place below OUT where jobs publish: of logs, an export or a cluster.
 
     >>> is_target("orders-0/00000000000000000007.log"), is_target("log-start-offset-checkpoint")
+    (True, True)
+    >>> is_target("node-1/server.properties"), is_target("node-1/data/orders-0/7.log")
     (True, True)
     >>> is_target("orders-0/../../x.log"), is_target("/etc/passwd"), is_target("bin/7.log")
     (False, False, False)
     """
     if not isinstance(target, str) or not all(map(is_bare, target.split("/"))):
         return False
+    if node := _NODE.fullmatch(target):
+        return node[2] is None or _is_of_logs(node[2])
+    return _is_of_logs(target) or _EXPORTED.fullmatch(target) is not None
+
+
+def _is_of_logs(target: str) -> bool:
+    """Whether a log directory has a file of this name, in itself or in a partition."""
     directory, separator, name = target.rpartition("/")
     if not separator:
-        return name in _OF_LOG_DIRECTORY
-    if "/" in directory:
-        return _EXPORTED.fullmatch(target) is not None
-    of_partition = name in _OF_PARTITION or parse_file_name(name) is not None
-    return parse_directory_name(directory)[0] != UNNAMED and of_partition
+        return name in LOG_DIRECTORY_FILES
+    of_partition = name in PARTITION_FILES or parse_file_name(name) is not None
+    is_partition = "/" not in directory and parse_directory_name(directory)[0] != UNNAMED
+    return is_partition and of_partition
 
 
 def is_checkpoint(target: str) -> bool:
@@ -210,8 +203,9 @@ def is_checkpoint(target: str) -> bool:
     >>> is_checkpoint("orders-0/leader-epoch-checkpoint"), is_checkpoint("orders-0/0.log")
     (True, False)
     """
-    directory, _, name = target.rpartition("/")
-    return name in (_OF_PARTITION if directory else _OF_LOG_DIRECTORY)
+    node = _NODE.fullmatch(target)
+    directory, _, name = (node[2] or target if node else target).rpartition("/")
+    return name in (PARTITION_FILES if directory else LOG_DIRECTORY_FILES)
 
 
 def _short(value: object) -> str:

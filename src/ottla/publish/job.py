@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.errors import PublishError
-from ottla.storage.files import Entry, is_remote, join, local_path
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.storage.paths import is_remote, join, real_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def journal_folder(out: str) -> str:
     >>> journal_folder("/data/restored/")
     '/data/restored.ottla'
     """
-    real = out if is_remote(out) else os.path.realpath(local_path(out))
+    real = out if is_remote(out) else real_path(out)
     if not has_siblings(real):
         raise PublishError(f"{out} can not be written to as a whole: name a folder in it")
     return f"{real.rstrip('/')}.ottla"

@@ -42,22 +42,18 @@ from ottla.publish.checked import (
 )
 from ottla.publish.job import Job, journal_folder
 from ottla.publish.locks import LOCK, PUBLISHED, busy, claim_output, lock_output, locked
-from ottla.storage.files import (
+from ottla.storage.listing import exists, list_files, list_names
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.storage.paths import is_remote, join, local_path
+from ottla.storage.writing import (
     create_file,
     delete_file,
     delete_tree,
-    exists,
-    is_remote,
-    join,
-    list_files,
-    list_names,
-    local_path,
     move_below,
     move_files,
     sync_directory,
     write_file,
 )
-from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 _COMMIT: Final = "commit.json"
 _STAGING: Final = "staging"

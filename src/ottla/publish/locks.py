@@ -11,14 +11,15 @@ import errno
 import fcntl
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from ottla.errors import PublishError
 from ottla.publish.checked import check_ours
 from ottla.publish.job import Job, journal_folder
-from ottla.storage.files import is_remote, local_path, make_folders
+from ottla.storage.paths import is_remote, local_path
+from ottla.storage.writing import make_folders
 
 PUBLISHED: Final = "published.json"
 LOCK: Final = "lock"
@@ -37,9 +38,13 @@ def claim_output(out: str) -> Iterator[None]:
         yield
         return
     made = _missing(folder)
-    descriptor = _lock([folder], fcntl.LOCK_EX | fcntl.LOCK_NB, _WRITER)
-    if descriptor is None:
-        raise busy(out)
+    try:
+        descriptor = _lock([folder], fcntl.LOCK_EX | fcntl.LOCK_NB, _WRITER)
+        if descriptor is None:
+            raise busy(out)
+    except (OSError, PublishError):
+        _remove_empty(made)
+        raise
     claimed.add(folder)
     try:
         yield
@@ -49,9 +54,14 @@ def claim_output(out: str) -> Iterator[None]:
             # Who opened the file meanwhile finds that it has no name, and opens another.
             os.unlink(os.path.join(folder, _WRITER))
         os.close(descriptor)
-        with suppress(OSError):  # journals are in there, or OUT beside it
-            for each in made or [folder]:
-                os.rmdir(each)
+        _remove_empty(made or [folder])
+
+
+def _remove_empty(folders: Iterable[str]) -> None:
+    """Remove folders, the innermost first, but those that hold something: a journal, or OUT."""
+    for folder in folders:
+        with suppress(OSError):
+            os.rmdir(folder)
 
 
 def _missing(folder: str) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Final
 
 from ottla.publish.job import has_siblings, journal_folder
 from ottla.publish.journal import waiting_journals
-from ottla.storage.files import is_remote, local_path
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.storage.paths import is_remote, local_path
 
 _LEVELS: Final = 3  # OUT, a partition in it, a segment in that
 

@@ -2,6 +2,7 @@
 
 import builtins
 import re
+import sys
 from typing import Final
 
 from ottla.errors import OptionError
@@ -25,16 +26,22 @@ def explain(error: Exception) -> Exception | None:
     if versions := _VERSIONS.search(text):
         return other_python(*versions.groups())
     if _NO_OTTLA.search(text):
-        return OptionError(
-            "the Python of Spark's workers has no ottla: install it there (pip install"
-            " 'ottla[spark]'), or set PYSPARK_PYTHON to a Python that has it"
-        )
+        return no_ottla()
     if _NO_SPACE.search(text):
         return OptionError(
             "no space left where Spark keeps what it sorts: free some, or set SPARK_LOCAL_DIRS to"
             " a folder on a larger disk"
         )
     return _error_of_the_machine(text)
+
+
+def no_ottla(python: str | None = None) -> OptionError:
+    """Spark's workers run what the driver's Python has, and take the first python3 for it."""
+    which = "" if python is None else f" ({python})"
+    return OptionError(
+        f"the Python of Spark's workers{which} lacks ottla or PySpark: install there what is"
+        f" installed here ({sys.executable}), or set PYSPARK_PYTHON to a Python that has both"
+    )
 
 
 def other_python(worker: str, driver: str) -> OptionError:

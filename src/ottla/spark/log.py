@@ -10,6 +10,8 @@ from ottla.spark import register
 from ottla.spark.schema import choose_columns
 
 Option = str | bool | int | dict[str, object]
+Frame = DataFrame
+Session = SparkSession
 
 
 def read_log(
@@ -19,10 +21,7 @@ def read_log(
     spark: SparkSession | None = None,
     **options: Option,
 ) -> DataFrame:
-    """Logs below `path` as a DataFrame; options are those of `format("kafka-log")`.
-
-    `columns` leaves the others undecoded, which Spark can not ask a Python source for by itself.
-    """
+    """As `ottla.read_log`, which is what programs call."""
     session = spark or SparkSession.active()
     register(session)
     texts = {name: _text(value) for name, value in options.items()}
@@ -33,7 +32,7 @@ def read_log(
 
 
 def write_log(frame: DataFrame, path: str, **options: Option) -> None:
-    """Append the rows of a DataFrame to logs below `path`; options as of `format("kafka-log")`."""
+    """As `ottla.write_log`, which is what programs call."""
     register(frame.sparkSession)
     texts = {name: _text(value) for name, value in options.items()}
     frame.write.format("kafka-log").options(**texts).mode("append").save(path)

@@ -6,64 +6,27 @@ from typing import Final, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from ottla.arrow.permissive import CORRUPT
-from ottla.arrow.schema import BATCH_SCHEMA, VIOLATION_SCHEMA
+from ottla.arrow.schema import VIOLATION_SCHEMA
+from ottla.connector import (
+    BATCH_COLUMNS,
+    BATCHES_COLUMNS,
+    HEADERS_COLUMN,
+    record_columns,
+)
 from ottla.errors import OptionError
 from ottla.internal.views import VIEWS, time_columns
+from ottla.jobs.read.rows import plain_schema
 from ottla.log.read.records import Mode
 from ottla.options.read import ReadOptions, View
 
-HEADERS: Final = ArrayType(
-    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-)
-# KafkaRecordToRowConverter.kafkaSchema: the order is fixed and everything is nullable.
-CONNECTOR_FIELDS: Final = (
-    StructField("key", BinaryType()),
-    StructField("value", BinaryType()),
-    StructField("topic", StringType()),
-    StructField("partition", IntegerType()),
-    StructField("offset", LongType()),
-    StructField("timestamp", TimestampType()),
-    StructField("timestampType", IntegerType()),
-)
-HEADERS_FIELD: Final = StructField("headers", HEADERS)
-BATCH_FIELDS: Final = (
-    StructField("file", StringType()),
-    StructField("position", LongType()),
-    StructField("magic", IntegerType()),
-    StructField("codec", StringType()),
-    StructField("baseOffset", LongType()),
-    StructField("partitionLeaderEpoch", IntegerType()),
-    StructField("producerId", LongType()),
-    StructField("producerEpoch", IntegerType()),
-    StructField("sequence", IntegerType()),
-    StructField("isTransactional", BooleanType()),
-)
+HEADERS_FIELD: Final = from_arrow_schema(pa.schema([HEADERS_COLUMN]))["headers"]
+BATCH_FIELDS: Final = tuple(from_arrow_schema(BATCH_COLUMNS))
 CORRUPT_FIELD: Final = StructField(CORRUPT, StringType())
 
-_PLACE: Final = (
-    StructField("topic", StringType()),
-    StructField("partition", IntegerType()),
-    StructField("file", StringType()),
-)
-BATCHES_SCHEMA: Final = StructType(
-    [
-        *_PLACE,
-        *(StructField(field.name, field.dataType) for field in from_arrow_schema(BATCH_SCHEMA)),
-    ]
-)
+BATCHES_SCHEMA: Final = from_arrow_schema(BATCHES_COLUMNS)
 VIOLATIONS_SCHEMA: Final = from_arrow_schema(VIOLATION_SCHEMA)
 
 
@@ -76,10 +39,16 @@ def schema_of(options: ReadOptions) -> StructType:
     corrupt = [CORRUPT_FIELD] if options.mode is Mode.PERMISSIVE else []
     if options.view in VIEWS:
         return StructType(_internal_fields(VIEWS[options.view].schema) + corrupt)
-    fields = list(CONNECTOR_FIELDS)
+    fields = _record_fields(options)
     fields += [HEADERS_FIELD] if options.include_headers else []
     fields += BATCH_FIELDS if options.include_batch_columns else []
     return StructType(fields + corrupt)
+
+
+def _record_fields(options: ReadOptions) -> list[StructField]:
+    """Those of the connector; JSON is text to Spark."""
+    columns = pa.schema(record_columns(options.key_as, options.value_as))
+    return list(from_arrow_schema(plain_schema(columns)))
 
 
 def _internal_fields(schema: pa.Schema) -> list[StructField]:
@@ -95,7 +64,7 @@ def _columns_of(options: ReadOptions) -> dict[str, StructField]:
     if options.view is not View.RECORDS:
         return {field.name: field for field in schema_of(options)}
     corrupt = (CORRUPT_FIELD,) if options.mode is Mode.PERMISSIVE else ()
-    fields = (*CONNECTOR_FIELDS, HEADERS_FIELD, *BATCH_FIELDS, *corrupt)
+    fields = (*_record_fields(options), HEADERS_FIELD, *BATCH_FIELDS, *corrupt)
     return {field.name: field for field in fields}
 
 
@@ -123,6 +92,22 @@ def check_schema(chosen: StructType, options: ReadOptions) -> None:
             raise OptionError(f"schema: column {field.name} is {expected}, not {found}")
         if not field.nullable:
             raise OptionError(f"schema: column {field.name} must be nullable")
+
+
+def reading_schema(target: pa.Schema, options: ReadOptions) -> pa.Schema:
+    """What is read for `target`: with JSON where it has the text of JSON."""
+    if options.view is not View.RECORDS:
+        return target
+    known = {field.name: field for field in record_columns(options.key_as, options.value_as)}
+    if not any(map(_is_json, known.values())):
+        return target
+    return pa.schema(
+        [known[field.name] if _is_json(known.get(field.name)) else field for field in target]
+    )
+
+
+def _is_json(field: pa.Field | None) -> bool:
+    return field is not None and isinstance(field.type, pa.JsonType)
 
 
 def arrow_schema(chosen: StructType) -> pa.Schema:

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_links
+from ottla.cli.flags import add_links, add_now, add_quiet
 from ottla.cli.output import add_format
 from ottla.format.attributes import Codec, TimestampType
 from ottla.format.producers import Origin
@@ -73,8 +73,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
     )
     parser.add_argument("--magic", type=int, choices=[0, 1, 2], default=2, help="default: 2")
     parser.add_argument("--leader-epoch", type=int, help="default: the checkpoint's, else 0")
-    parser.add_argument(
-        "--now", type=int, metavar="MS", help="the time, in milliseconds since 1970 (default: now)"
-    )
+    add_now(parser)
     add_links(parser)
+    add_quiet(parser, "no line for each batch, only what they come to")
     add_format(parser)

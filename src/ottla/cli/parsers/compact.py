@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_out, add_run, add_selection, size
+from ottla.cli.flags import add_now, add_out, add_run, add_selection, size
 from ottla.cli.output import add_format
 from ottla.format.producers import DEFAULT_EXPIRATION_MS
 from ottla.rules.cleaner.cleanable import CleanerConfig
@@ -11,7 +11,7 @@ from ottla.rules.cleaner.cleanable import CleanerConfig
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
   ottla compact demo-out/kafka-logs demo-out/compacted --topic users --include-active
-  ottla compact demo-out/kafka-logs demo-out/compacted --topic users --explain
+  ottla compact demo-out/kafka-logs --topic users --explain
 
 The newest record of each key stays, at its offset. Tombstones and the markers of transactions go in
 a second round, when --delete-retention-ms have passed since the first. A cleaner-offset-checkpoint
@@ -31,11 +31,12 @@ def add_parser(subparsers: Any, summary: str) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_selection(parser)
-    add_out(parser)
     parser.add_argument(
         "--explain",
-        action="store_true",
-        help="write nothing: say what would remain, and what keeps the rest from being cleaned",
+        action=_Explain,
+        out=add_out(parser),
+        help="write nothing, so that no OUT is needed: say what would remain, and what keeps the"
+        " rest from being cleaned",
     )
     parser.add_argument(
         "--include-active",
@@ -47,9 +48,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         action="store_true",
         help="drop records without a key, as Kafka's cleaner does (default: they are an error)",
     )
-    parser.add_argument(
-        "--now", metavar="WHEN", help="@ and a time, or @ and milliseconds since 1970"
-    )
+    add_now(parser)
     parser.add_argument(
         "--min-cleanable-dirty-ratio",
         type=float,
@@ -69,6 +68,24 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument("--segment-index-bytes", type=size, default=10 << 20, metavar="SIZE")
     add_run(parser, split="256m")
     add_format(parser)
+
+
+class _Explain(argparse.Action):
+    """A flag with which OUT may be missing."""
+
+    def __init__(self, out: argparse.Action, **settings: Any) -> None:
+        super().__init__(nargs=0, default=False, **settings)
+        self._out = out
+
+    def __call__(
+        self,
+        parser: object,  # noqa: ARG002
+        namespace: argparse.Namespace,
+        values: object,  # noqa: ARG002
+        flag: object = None,  # noqa: ARG002
+    ) -> None:
+        setattr(namespace, self.dest, True)
+        self._out.required = False
 
 
 def _duration(text: str) -> int:

@@ -3,8 +3,9 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_out, add_range, add_run, add_selection
-from ottla.log.read.mode import Mode
+from ottla.cli.flags import add_out, add_range, add_run, add_selection, add_where
+from ottla.cli.output import add_json
+from ottla.log.read.mode import Isolation, Mode
 from ottla.options.export import FileFormat, ValueAs
 
 _EXAMPLE: Final = """example:
@@ -27,14 +28,16 @@ def add_parser(subparsers: Any, summary: str) -> None:
     add_selection(parser)
     add_out(parser)
     add_range(parser)
+    add_where(parser)
     parser.add_argument(
         "--format",
         choices=[*FileFormat],
         type=FileFormat,
         default=FileFormat.PARQUET,
         help="of the files, unlike in other commands (default: %(default)s);"
-        " the account is text on a terminal, jsonl otherwise",
+        " how the account is printed is said by --json",
     )
+    add_json(parser, dest="account_format")
     parser.add_argument(
         "--value-as",
         choices=[*ValueAs],
@@ -48,6 +51,20 @@ def add_parser(subparsers: Any, summary: str) -> None:
         type=Mode,
         default=Mode.FAILFAST,
         help="stop at a broken batch, or leave it out and count it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--isolation-level",
+        choices=[*Isolation],
+        type=Isolation,
+        default=Isolation.READ_UNCOMMITTED,
+        help="read_committed leaves out aborted transactions, and what lies behind the first open"
+        " one; the default is %(default)s, as of consumers and of the Spark source",
+    )
+    parser.add_argument(
+        "--batch-columns",
+        action="store_true",
+        help="also what the batch of each record says: file, position, magic, codec, baseOffset,"
+        " partitionLeaderEpoch, producerId, producerEpoch, sequence, isTransactional",
     )
     parser.add_argument("--level", type=int, default=1, help="of zstd in Parquet (%(default)s)")
     add_run(parser, split="64m")

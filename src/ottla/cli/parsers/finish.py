@@ -3,6 +3,7 @@
 import argparse
 from typing import Any, Final
 
+from ottla.cli.flags import add_quiet
 from ottla.cli.output import add_format
 
 _EXAMPLE: Final = """example:
@@ -33,4 +34,5 @@ def add_parser(subparsers: Any, summary: str) -> None:
     parser.add_argument(
         "--discard", metavar="JOB", help="give up this journal, which can not be finished"
     )
+    add_quiet(parser, "print only what was refused, and what is lost")
     add_format(parser)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_links
+from ottla.cli.flags import add_links, add_quiet, add_topics
 from ottla.cli.output import add_format
 
 _EXAMPLE: Final = """example:
@@ -28,15 +28,16 @@ def add_parser(subparsers: Any, summary: str) -> None:
         help="log directories, or partitions or segments of __consumer_offsets",
     )
     parser.add_argument("--group", action="append", help="only this group; may be repeated")
-    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
+    add_topics(parser)
     parser.add_argument("--partition", type=int, action="append", help="only this partition")
     add_links(parser)
-    parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
+    add_quiet(parser)
     add_format(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--state", action="store_true", help="the groups and their members instead")
     shown.add_argument(
         "--reset-offsets",
         action="store_true",
-        help="CSV for kafka-consumer-groups --reset-offsets --from-file",
+        help="CSV for kafka-consumer-groups --reset-offsets --from-file; name the same one --group"
+        " on both sides, or as many",
     )

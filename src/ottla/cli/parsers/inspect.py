@@ -3,6 +3,8 @@
 import argparse
 from typing import Any, Final
 
+from ottla.cli.flags import add_quiet
+
 EXAMPLES: Final = """\
 examples:
   ottla inspect orders-0/00000000000000000000.log
@@ -39,3 +41,4 @@ def add_parser(subparsers: Any, summary: str) -> None:
         metavar="N",
         help="show at most N bytes of a field (default: 64)",
     )
+    add_quiet(parser, "print no lines about what is wrong")

@@ -3,8 +3,8 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_partitions
-from ottla.cli.output import add_format
+from ottla.cli.flags import add_partitions, add_quiet
+from ottla.cli.output import add_bytes, add_format
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
@@ -29,5 +29,6 @@ def add_parser(subparsers: Any, summary: str) -> None:
     )
     add_partitions(parser)
     parser.add_argument("--segments", action="store_true", help="a line for each segment too")
-    parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
+    add_quiet(parser)
+    add_bytes(parser)
     add_format(parser)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_run, add_selection, size
+from ottla.cli.flags import add_now, add_run, add_selection, size
 from ottla.cli.output import add_format
 from ottla.options.report import DEFAULT_PRICE
 
@@ -44,6 +44,15 @@ def add_parser(subparsers: Any, summary: str) -> None:
         metavar="SIZE",
         help="how much of each topic is re-encoded in every setting (default: 16m)",
     )
+    parser.add_argument(
+        "--compacted",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="show what compaction would leave of this topic, or of those that a pattern such as"
+        " 'user*' matches; may be repeated. Topics whose cleanup.policy is in the metadata log, or"
+        " that a cleaner has a checkpoint of, need not be named",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: %(default)s)")
     parser.add_argument(
         "--without",
@@ -52,8 +61,6 @@ def add_parser(subparsers: Any, summary: str) -> None:
         choices=_SECTIONS,
         help="leave out what takes long; may be repeated",
     )
-    parser.add_argument(
-        "--now", type=int, metavar="MS", help="the time, in milliseconds since 1970 (default: now)"
-    )
+    add_now(parser)
     add_run(parser, split="64m")
     add_format(parser)

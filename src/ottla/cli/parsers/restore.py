@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_rewrite
+from ottla.cli.flags import add_rewrite, add_where
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
@@ -23,6 +23,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_rewrite(parser)
+    add_where(parser)
     parser.add_argument("--key", action="append", default=[], help="only records with this key")
     parser.add_argument("--key-pattern", metavar="REGEX", help="only records whose key matches")
     parser.add_argument(

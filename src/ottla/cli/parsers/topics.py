@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_links
+from ottla.cli.flags import add_links, add_quiet, add_topics
 from ottla.cli.output import add_format
 
 _EXAMPLE: Final = """example:
@@ -26,7 +26,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         metavar="PATH",
         help="a log directory, the partition __cluster_metadata-0, or a .checkpoint",
     )
-    parser.add_argument("--topic", action="append", help="only this topic; may be repeated")
+    add_topics(parser)
     add_links(parser)
-    parser.add_argument("--quiet", action="store_true", help="do not print what is wrong")
+    add_quiet(parser)
     add_format(parser)

@@ -32,5 +32,11 @@ def add_parser(subparsers: Any, summary: str) -> None:
         action="store_true",
         help="check nothing, but tell what a broker would do with the logs when it starts",
     )
+    parser.add_argument(
+        "--account", action="store_true", help="what was read of each partition too, as JSON has it"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="with --recovery: the steps that lose nothing too"
+    )
     add_run(parser, split="512m")
     add_format(parser)

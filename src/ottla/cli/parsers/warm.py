@@ -7,7 +7,8 @@ _EXAMPLE: Final = """example:
   NUMBA_CACHE_DIR=/opt/ottla-kernels ottla warm --quiet
 
 Kernels are kept in the folder that NUMBA_CACHE_DIR names, else in ~/.cache/ottla; a folder that
-others can write to is not used. They are for this kind of processor."""
+others can write to is not used, nor is one of another user: what root compiles serves root alone.
+Run it as each user who runs ottla. They are for this kind of processor."""
 
 
 def add_parser(subparsers: Any, summary: str) -> None:

@@ -35,8 +35,9 @@ from ottla.rules.cleaner.cleaning import UNCLEANABLE, clean_window, make_decoder
 from ottla.rules.cleaner.compaction import Cleaner, InTransaction, Outcome, Round
 from ottla.rules.cleaner.survivors import unpack_offsets
 from ottla.rules.producers.transactions import read_markers
-from ottla.storage.files import open_file, read_bytes, set_modified
+from ottla.storage.files import open_file, read_bytes
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.writing import set_modified
 
 # A group is one segment, whatever its size and its times: the cleaner does not roll.
 _ONE_SEGMENT: Final = SegmentConfig(

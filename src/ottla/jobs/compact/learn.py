@@ -37,8 +37,9 @@ from ottla.rules.cleaner.survivors import (
     sort_entries,
     unpack_offsets,
 )
-from ottla.storage.files import open_file, write_file
+from ottla.storage.files import open_file
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.writing import write_file
 
 ENTRY_SCHEMA: Final = pa.schema(
     [
@@ -68,7 +69,7 @@ FOUND_SCHEMA: Final = pa.schema(
         pa.field("error", pa.binary()),
     ]
 )
-_BUCKET_BYTES: Final = 64 << 20  # of the log for each bucket: its keys must fit into memory
+_BUCKET_BYTES: Final = 16 << 20  # of the log for each bucket: all cores hold the keys of one
 _MAX_BUCKETS: Final = 2048
 _FLUSH_BYTES: Final = 16 << 20
 _ENTRY_BYTES: Final = 24
@@ -101,7 +102,7 @@ class Learnt(NamedTuple):
 def choose_bucket_count(size: int) -> int:
     """
     >>> choose_bucket_count(0), choose_bucket_count(1 << 32), choose_bucket_count(1 << 50)
-    (1, 64, 2048)
+    (1, 256, 2048)
     """
     return min(_MAX_BUCKETS, max(1, -(-size // _BUCKET_BYTES)))
 

@@ -47,8 +47,10 @@ from ottla.publish.job import Job, job_name
 from ottla.publish.journal import staged_path
 from ottla.rules.cleaner.compaction import Round
 from ottla.rules.cleaner.survivors import Learning
-from ottla.storage.files import Entry, create_file, exists, read_bytes, write_file
+from ottla.storage.files import read_bytes
+from ottla.storage.listing import Entry, exists
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.writing import create_file, write_file
 
 _NOW: Final = "now.json"
 _SURVIVORS: Final = "survivors.json"

@@ -40,31 +40,31 @@ from ottla.jobs.compact.survey import (
     survey_task,
 )
 from ottla.jobs.engine import Engine, Grouping, JobStep
-from ottla.jobs.output import require_room
-from ottla.jobs.run import FINAL_ERRORS, stage, stage_and_publish
-from ottla.publish.account import read_account
+from ottla.jobs.run import FINAL_ERRORS, run_once, stage, stage_and_publish
 from ottla.publish.job import Job
-from ottla.publish.journal import is_published, run_job, scratch_job
+from ottla.publish.journal import scratch_job
 
 _BYTES_PER_WRITER: Final = 256 << 20
 
 
 def compact(engine: Engine, plan: Compaction) -> list[Row]:
     """Write compacted logs and give the account; an earlier run of the same job is gone on with."""
-    with run_job(plan.out, plan.name, plan.storage) as job:
-        if is_published(job):
-            return read_account(job)
-        require_room(job, [log.name for log in plan.logs])
-        now = settle_now(job, plan, _clock())
-        surveyed = survey(engine, plan, now)
-        found = read_found(job)
-        if found is None:
-            found, uncleanable = _learn(engine, plan, job, surveyed)
-            if uncleanable:
-                raise uncleanable[min(uncleanable)]
-            write_found(job, found)
-        second = plan_second_pass(plan, job, surveyed, found, now)
-        return stage_and_publish(engine, job, second)
+    job = Job(plan.out, plan.name, plan.storage)
+    names = [log.name for log in plan.logs]
+    return run_once(job, names, lambda job: _compact(engine, plan, job))
+
+
+def _compact(engine: Engine, plan: Compaction, job: Job) -> list[Row]:
+    now = settle_now(job, plan, _clock())
+    surveyed = survey(engine, plan, now)
+    found = read_found(job)
+    if found is None:
+        found, uncleanable = _learn(engine, plan, job, surveyed)
+        if uncleanable:
+            raise uncleanable[min(uncleanable)]
+        write_found(job, found)
+    second = plan_second_pass(plan, job, surveyed, found, now)
+    return stage_and_publish(engine, job, second)
 
 
 def explain_compaction(engine: Engine, plan: Compaction) -> list[Row]:

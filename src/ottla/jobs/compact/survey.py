@@ -6,7 +6,6 @@ where each of them begins: with that, segments can be cleaned in any order. One 
 
 import io
 import logging
-import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +111,7 @@ class Surveyed(NamedTuple):
 
     @property
     def directory(self) -> str:
-        return os.path.basename(self.log.partition.path)
+        return self.log.partition.directory
 
     @property
     def bound(self) -> int:

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.connector import BATCH_COLUMNS
 from ottla.kernels.text.quote import BASE64, TEXT, quote, quoted_room
 from ottla.region import padded
 
@@ -36,15 +37,23 @@ def json_lines(records: pa.RecordBatch, timestamps: pa.Array, *, value_is_json: 
         records.column("timestampType").cast(_TEXT),
         ',"headers":[',
         _headers(records.column("headers")),
-        "]}\n",
+        "]",
     ]
-    return _joined(parts)
+    for name in BATCH_COLUMNS.names:
+        if name in records.schema.names:
+            parts += [f',"{name}":', _plain(records.column(name))]
+    return _joined([*parts, "}\n"])
 
 
 def _value_raw(values: pa.Array) -> pa.Array:
     """Only where a value is not what it should be."""
     named = pc.binary_join_element_wise(_text(',"valueRaw":'), _quoted(values), _text(""))
     return pc.if_else(values.is_valid(), named, _text(""))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Text, numbers and truth values, of which none is null."""
+    return _quoted(column) if pa.types.is_string(column.type) else column.cast(_TEXT)
 
 
 def _headers(column: pa.Array) -> pa.Array:

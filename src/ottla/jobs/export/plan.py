@@ -9,22 +9,20 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from ottla.arrow.schema import HEADERS_TYPE
+from ottla.batch.count import count_records
 from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
-from ottla.catalog.slices import Slice, cut_log
-from ottla.connector import TIMESTAMP_TYPE, headers_or_null, microseconds
+from ottla.catalog.slices import Cutting, Slice, cut_log
+from ottla.catalog.stable import find_stable
 from ottla.errors import CorruptLogError, OptionError, PublishError, Rule, Violation
 from ottla.format.names import TopicPartition
-from ottla.jobs.export.json_lines import json_lines
 from ottla.jobs.export.source import (
     Remembered,
     Source,
@@ -35,23 +33,30 @@ from ottla.jobs.export.source import (
     refuse_source,
     remember_record,
 )
+from ottla.jobs.export.table import export_schema
+from ottla.jobs.export.writers import WRITERS
 from ottla.jobs.finish import finish_committed
 from ottla.jobs.output import OutputJob, choose_inputs, nothing_to_close
 from ottla.jobs.read.records import read_for_connector
+from ottla.jobs.read.rows import core_columns
+from ottla.log.files.transaction_index import read_transaction_index
+from ottla.log.read.mode import Isolation
 from ottla.log.read.records import obey
-from ottla.options.export import ExportOptions as ExportOptions
-from ottla.options.export import FileFormat as FileFormat
-from ottla.options.export import ValueAs as ValueAs
+from ottla.log.read.windows import Window
+from ottla.options.export import ExportOptions
 from ottla.options.read import SliceAccess
 from ottla.publish.account import FILE as ACCOUNT_FILE
 from ottla.publish.account import account_row
 from ottla.publish.checked import FinishedPartition, StagedFile, read_json
 from ottla.publish.job import Job, journal_folder
 from ottla.publish.journal import committed_journals, new_staged_name, staged_path
-from ottla.storage.files import exists, join, list_files, open_file, open_output
+from ottla.rules.producers.transactions import aborted_mask
+from ottla.storage.files import open_file
+from ottla.storage.listing import exists, list_files
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.paths import join
+from ottla.storage.writing import open_output
 
-_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 Accounts = dict[str, dict[str, Any]]
 _FILE: Final = re.compile(r"topic=([^/]+)/partition=([0-9]+)/[0-9]{20}-([0-9]{20})\.\w+")
 
@@ -113,10 +118,15 @@ def _new_slices(
     options: ExportOptions,
     done: Mapping[TopicPartition, int],
 ) -> Iterator[Slice]:
-    bounds = chosen.bounds_of(log)
+    bounds, stable = chosen.bounds_of(log), None
+    if options.isolation is Isolation.READ_COMMITTED:
+        stable = find_stable(log.partition, None, chosen.storage)
+        stop = stable.last_stable_offset
+        bounds = replace(bounds, stop=stop if bounds.stop is None else min(stop, bounds.stop))
     if log.name in done:
         bounds = replace(bounds, start=max(done[log.name] + 1, bounds.start or 0))
-    yield from cut_log(log, bounds, options.split_bytes, chosen.storage)
+    cutting = Cutting(options.split_bytes, where=options.where)
+    yield from cut_log(log, bounds, cutting, chosen.storage, stable)
 
 
 def exported_offsets(out: str, storage: StorageOptions) -> dict[TopicPartition, int]:
@@ -143,8 +153,15 @@ def _form(chosen: ChosenLogs, options: ExportOptions) -> dict[str, str | None]:
     return {
         "format": str(options.format),
         "valueAs": str(options.value_as),
+        "isolationLevel": str(options.isolation),
+        "batchColumns": str(options.batch_columns),
         "from": str(start) if start else None,
+        "where": str(options.where) if options.where else None,
     }
+
+
+# Of exports that were made before one could choose.
+_AT_FIRST: Final = {"isolationLevel": str(Isolation.READ_UNCOMMITTED), "batchColumns": "False"}
 
 
 def _require_offset(offset: int, part: Slice) -> None:
@@ -169,7 +186,7 @@ def _check_form(out: str, form: Mapping[str, str | None], accounts: Accounts) ->
             " choose another OUT"
         )
     for account in accounts.values():
-        before = {name: account["options"].get(name) for name in form}
+        before = {name: account["options"].get(name, _AT_FIRST.get(name)) for name in form}
         wrong = [name for name in form if form[name] != before[name]]
         if wrong:
             told = ", ".join(f"{name} is {before[name]}, not {form[name]}" for name in wrong)
@@ -209,185 +226,92 @@ def _read_accounts(out: str, storage: StorageOptions) -> Accounts:
     return accounts
 
 
+@dataclass(slots=True)
+class _SliceTaken:
+    """What was taken of a slice so far; `remembered` are its first and last record."""
+
+    counts: dict[str, int]
+    first: int | None = None
+    last: int | None = None
+    remembered: list[Remembered] = field(default_factory=list)
+
+    def see(self, windows: Iterator[Window], part: ExportPart) -> Iterator[Window]:
+        """Count what is read, and what a read_committed reader leaves out of it."""
+        aborted = read_transaction_index(part.slice.aborted) if part.slice.aborted else None
+        for window in windows:
+            batches = window.batches
+            self.counts["readBatches"] += batches.position.size
+            self.counts["readRecords"] += count_records(window.region, batches)
+            if aborted is not None:
+                self.counts["skippedBatches"] += int(aborted_mask(batches, aborted).sum())
+            yield window
+
+    def add(self, records: pa.RecordBatch, part: Slice) -> None:
+        offsets = records.column("offset")
+        self.counts["writtenRecords"] += len(offsets)
+        extremes = pc.min_max(offsets)
+        low, high = extremes["min"].as_py(), extremes["max"].as_py()
+        _require_offset(low, part)
+        self.first = low if self.first is None else min(self.first, low)
+        self.last = high if self.last is None else max(self.last, high)
+        ends = [remember_record(records, row) for row in (0, len(offsets) - 1)]
+        self.remembered = [min(self.remembered + ends), max(self.remembered + ends)]
+
+    def leave_out(self, violations: Sequence[Violation]) -> None:
+        self.counts["skippedBatches"] += len(violations)
+        self.counts["violations"] += len(violations)
+
+
+_COUNTED: Final = ("readBatches", "readRecords", "writtenRecords", "skippedBatches", "violations")
+
+
 def export_part(job: Job, part: ExportPart) -> FinishedPartition:
     """Write the records of a slice, in the order of the log, as one staged file."""
     options, name = part.options, part.slice.name
-    access = SliceAccess(part.storage)
-    rows = violations = 0
-    first = last = None
-    remembered: list[Remembered] = []
+    taken = _SliceTaken(dict.fromkeys(_COUNTED, 0))
     staged = new_staged_name(f"{name.topic}.{options.format}")
     path = staged_path(job, staged)
     with (
         open_output(path, job.storage) as stream,
-        closing(_WRITERS[options.format](stream, options)) as writer,
+        closing(WRITERS[options.format](stream, part.slice.log.path, options)) as writer,
     ):
-        for reading in obey(options.mode, read_for_connector(part.slice, _COLUMNS, access)):
-            violations += len(reading.violations)
-            records = reading.to_arrow(_COLUMNS)
-            if records is None or not records.num_rows:
-                continue
-            offsets = records.column("offset")
-            rows += len(offsets)
-            extremes = pc.min_max(offsets)
-            low, high = extremes["min"].as_py(), extremes["max"].as_py()
-            _require_offset(low, part.slice)
-            first = low if first is None else min(first, low)
-            last = high if last is None else max(last, high)
-            writer.write(records)
-            ends = [remember_record(records, row) for row in (0, len(offsets) - 1)]
-            remembered = [min(remembered + ends), max(remembered + ends)]
+        _write_records(part, taken, writer)
     files = []
-    if rows:
+    if taken.first is not None:
         with open_file(path, job.storage) as file:
             size = file.size
-        target = join(
-            f"topic={name.topic}",
-            f"partition={name.partition}",
-            f"{first:020d}-{last:020d}.{options.format}",
-        )
-        files.append(StagedFile(staged, target, size))
+        files.append(StagedFile(staged, _target(part, taken), size))
     row = account_row(
         name.topic,
         name.partition,
         readBytes=part.slice.size,
-        readRecords=rows,
-        writtenRecords=rows,
         writtenBytes=sum(file.size for file in files),
-        skippedBatches=violations,
-        violations=violations,
-        firstOffset=first,
-        lastOffset=last,
+        firstOffset=taken.first,
+        lastOffset=taken.last,
+        **taken.counts,
     )
-    return FinishedPartition(files, row | {"remembered": remembered})
+    return FinishedPartition(files, row | {"remembered": taken.remembered})
 
 
-def export_schema(options: ExportOptions) -> pa.Schema:
-    """The columns of a file; topic and partition are in its path."""
-    value: list[pa.Field] = {
-        ValueAs.BINARY: [pa.field("value", pa.binary())],
-        ValueAs.UTF8: [pa.field("value", pa.string()), pa.field("valueRaw", pa.binary())],
-        ValueAs.JSON: [
-            pa.field("value", pa.json_(pa.string())),
-            pa.field("valueRaw", pa.binary()),
-        ],
-    }[options.value_as]
-    return pa.schema(
-        [
-            pa.field("key", pa.binary()),
-            *value,
-            pa.field("offset", pa.int64(), nullable=False),
-            pa.field("timestamp", TIMESTAMP_TYPE, nullable=False),
-            pa.field("timestampType", pa.int32(), nullable=False),
-            pa.field("headers", HEADERS_TYPE),
-        ]
+def _write_records(part: ExportPart, taken: _SliceTaken, writer: Any) -> None:
+    columns = core_columns(export_schema(part.options).names)
+    access = SliceAccess(part.storage, where=part.options.where)
+    readings = read_for_connector(
+        part.slice, columns, access, lambda windows: taken.see(windows, part)
     )
+    for reading in obey(part.options.mode, readings):
+        taken.leave_out(reading.violations)
+        records = reading.to_arrow(columns)
+        if records is not None and records.num_rows:
+            taken.add(records, part.slice)
+            writer.write(records)
 
 
-def to_export(records: pa.RecordBatch, options: ExportOptions) -> pa.RecordBatch:
-    """Records of the core with the columns of a file."""
-    columns = {name: records.column(name) for name in records.schema.names}
-    columns["timestamp"] = microseconds(columns["timestamp"])
-    columns["headers"] = headers_or_null(columns["headers"], HEADERS_TYPE)
-    if options.value_as is not ValueAs.BINARY:
-        columns["value"], columns["valueRaw"] = _as_text(columns["value"], options.value_as)
-    schema = export_schema(options)
-    arrays = [columns[field.name] for field in schema]
-    if options.value_as is ValueAs.JSON:
-        number = schema.get_field_index("value")
-        arrays[number] = pa.ExtensionArray.from_storage(schema.field(number).type, arrays[number])
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _as_text(values: pa.Array, value_as: ValueAs) -> tuple[pa.Array, pa.Array]:
-    """Values as text, and the bytes of those that are not."""
-    try:
-        texts = values.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts = pa.array([_text(value) for value in values.to_pylist()], pa.string())
-    if value_as is ValueAs.JSON:
-        valid = pa.array([text is not None and _is_json(text) for text in texts.to_pylist()])
-        texts = pc.if_else(valid, texts, pa.scalar(None, pa.string()))
-    lost = pc.and_(pc.is_valid(values), pc.is_null(texts))
-    return texts, pc.if_else(lost, values, pa.scalar(None, pa.binary()))
-
-
-def _text(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _is_json(text: str) -> bool:
-    try:
-        _JSON.decode(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")  # though Python reads and writes it
-
-
-# Numbers stay texts: Python refuses to convert those of many digits.
-_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=str, parse_float=str)
-
-
-class _ParquetFile:
-    """Row groups by size: records are held until there are enough."""
-
-    def __init__(self, stream: Any, options: ExportOptions) -> None:
-        self.options = options
-        self.held: list[pa.RecordBatch] = []
-        self.size = 0
-        self.schema = export_schema(options)
-        self.writer = pq.ParquetWriter(
-            stream,
-            self.schema,
-            compression="zstd",
-            compression_level=options.level,
-            use_dictionary=["timestampType"],  # keys and values are seldom worth the try
-            write_page_index=True,
-        )
-
-    def write(self, records: pa.RecordBatch) -> None:
-        batch = to_export(records, self.options)
-        self.held.append(batch)
-        self.size += batch.nbytes
-        if self.size >= self.options.row_group_bytes:
-            self._write_row_group()
-
-    def _write_row_group(self) -> None:
-        table = pa.Table.from_batches(self.held, self.schema)
-        self.writer.write_table(table, row_group_size=max(1, table.num_rows))
-        self.held, self.size = [], 0
-
-    def close(self) -> None:
-        if self.held:
-            self._write_row_group()
-        self.writer.close()
-
-
-class _JsonLines:
-    """One object for each record."""
-
-    def __init__(self, stream: Any, options: ExportOptions) -> None:
-        self.stream = stream
-        self.options = options
-
-    def write(self, records: pa.RecordBatch) -> None:
-        rows = to_export(records, self.options)
-        value_is_json = self.options.value_as is ValueAs.JSON
-        timestamps = records.column("timestamp")
-        self.stream.write(json_lines(rows, timestamps, value_is_json=value_is_json))
-
-    def close(self) -> None:
-        return
-
-
-_WRITERS: Final[dict[FileFormat, Any]] = {
-    FileFormat.PARQUET: _ParquetFile,
-    FileFormat.JSONL: _JsonLines,
-}
+def _target(part: ExportPart, taken: _SliceTaken) -> str:
+    """Where the file belongs: its name says which offsets it holds."""
+    name = part.slice.name
+    return join(
+        f"topic={name.topic}",
+        f"partition={name.partition}",
+        f"{taken.first:020d}-{taken.last:020d}.{part.options.format}",
+    )

@@ -18,11 +18,13 @@ from ottla.errors import CorruptLogError, OptionError, PublishError
 from ottla.format.names import META_PROPERTIES, PARTITION_METADATA, TopicPartition
 from ottla.jobs.read.records import read_slice
 from ottla.log.files.identity import read_meta_properties, read_topic_id
+from ottla.log.files.small_files import read_small
 from ottla.log.read.bounds import Bounds
 from ottla.options.read import SliceAccess
 from ottla.publish.checked import FinishedPartition
-from ottla.storage.files import exists, join, read_bytes
+from ottla.storage.listing import exists
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.paths import join
 
 _COLUMNS: Final = ("key", "value", "offset", "timestamp")
 
@@ -71,10 +73,10 @@ def identify(log: Log, storage: StorageOptions) -> Source:
     properties = join(posixpath.dirname(log.partition.path) or ".", META_PROPERTIES)
     with suppress(CorruptLogError):
         if metadata is not None:
-            topic_id = read_topic_id(read_bytes(metadata, storage), metadata.path)
+            topic_id = read_topic_id(read_small(metadata, storage), metadata.path)
     with suppress(CorruptLogError):
         if exists(properties, storage):
-            found = read_meta_properties(read_bytes(properties, storage), properties)
+            found = read_meta_properties(read_small(properties, storage), properties)
             cluster_id = found.cluster_id
     return Source(log.name, topic_id, cluster_id)
 

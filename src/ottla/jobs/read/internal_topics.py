@@ -10,14 +10,15 @@ import pyarrow.compute as pc
 from ottla.arrow.to_arrow import wanted_flags
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.catalog.catalog import Catalog
-from ottla.catalog.logs import find_logs
+from ottla.catalog.logs import find_logs, live_logs
 from ottla.catalog.missing import no_logs
 from ottla.connector import EXPECTED_TIMESTAMP, times_fit
 from ottla.errors import OptionError, Rule, Violation, require_sound
 from ottla.format.names import UNNAMED, FileName, FileState, Kind
+from ottla.internal.records import REMOTE_LOG_METADATA
 from ottla.internal.views import RECORD_COLUMNS, InternalView, time_columns
 from ottla.kernels.tables import Wanted
-from ottla.log.files.partition import Partition
+from ottla.log.files.partition import Partition, topic_id_of
 from ottla.log.read.bounds import Bounds
 from ottla.log.read.index_entries import entries_of
 from ottla.log.read.records import (
@@ -31,9 +32,12 @@ from ottla.log.read.records import (
     to_batches,
 )
 from ottla.log.read.windows import Ending, read_windows
+from ottla.log.tiered.states import Ranges, find_ranges
+from ottla.log.write.extent import remote_offsets
 from ottla.options.choice import Choice
 from ottla.options.read import ReadOptions
-from ottla.storage.files import Entry, list_files, open_remaining
+from ottla.storage.files import open_remaining
+from ottla.storage.listing import Entry, list_files
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 _WANTED: Final = wanted_flags(RECORD_COLUMNS) | Wanted.CONTROL
@@ -137,6 +141,22 @@ def find_internal_topic(catalog: Catalog, topic: str) -> InternalTopic:
     return InternalTopic(topic, tuple(partitions), catalog.storage)
 
 
+def remote_ranges(catalog: Catalog) -> Ranges:
+    """The first and the last offset that remote storage has, by topic id and partition.
+
+    As its own metadata says; else a log that starts before its first segment has the rest there.
+    """
+    found: Ranges = {}
+    logs = live_logs(catalog)
+    for log in logs:
+        remote = remote_offsets(log.partition, log.log_start)
+        topic_id = topic_id_of(log.partition, catalog.storage) if remote else None
+        if topic_id is not None:
+            found[topic_id, log.name.partition] = remote.start, remote.stop - 1
+    metadata = [log.partition for log in logs if log.name.topic == REMOTE_LOG_METADATA]
+    return found | find_ranges(metadata, catalog.storage)
+
+
 def read_partition(
     partition: Partition,
     storage: StorageOptions = DEFAULT_OPTIONS,
@@ -197,6 +217,8 @@ def _read_file(source: _TopicFile, wanted: RecordRequest) -> Iterator[Reading]:
 
 def _find_cut(entry: Entry, storage: StorageOptions) -> Violation | None:
     """A broker that truncates a log takes records away that the listing promised."""
+    if entry.kept is not None:
+        return None  # its size is not that of the object; what is lost of it was said
     try:
         (now,) = list_files(entry.path, storage)
     except FileNotFoundError:

@@ -4,14 +4,14 @@ A slice says which bytes and which records; `log/read` does the reading. Here is
 adds to it: files that are gone or shrank since they were listed, and where the slice ends.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 from ottla.arrow.to_arrow import batches_to_arrow, wanted_flags
 from ottla.catalog.limits import report_loss
 from ottla.catalog.slices import Slice
-from ottla.connector import leave_out_unfit
+from ottla.connector import choose_where, leave_out_unfit, needed_columns
 from ottla.errors import Violation, require_sound
 from ottla.log.files.transaction_index import read_transaction_index
 from ottla.log.read.index_entries import entries_of
@@ -26,19 +26,33 @@ from ottla.log.read.records import (
 from ottla.log.read.windows import Ending, Window, read_windows
 from ottla.options.read import SliceAccess
 from ottla.storage.files import File, open_remaining
+from ottla.where.evaluate import FilePlace
+from ottla.where.prune import skip_batches
+
+Watch = Callable[[Iterator[Window]], Iterator[Window]]
 
 
-def read_slice(part: Slice, columns: Sequence[str], access: SliceAccess) -> Iterator[Reading]:
-    """The records of a slice and what was left out of them; the mode is for who uses them."""
-    wanted = RecordRequest(wanted_flags(columns), part.bounds, part.name, access.max_batch_bytes)
-    return read_records(_windows(part, access), wanted)
+def read_slice(
+    part: Slice, columns: Sequence[str], access: SliceAccess, watch: Watch = iter
+) -> Iterator[Reading]:
+    """The records of a slice and what was left out of them; the mode is for who uses them.
+
+    All windows pass through `watch`, with the batches that will not be opened.
+    """
+    needed = [*columns, *needed_columns(access.where)]
+    wanted = RecordRequest(wanted_flags(needed), part.bounds, part.name, access.max_batch_bytes)
+    return choose_where(
+        read_records(_windows(part, access, watch), wanted),
+        access.where,
+        FilePlace(part.name, part.log.path),
+    )
 
 
 def read_for_connector(
-    part: Slice, columns: Sequence[str], access: SliceAccess
+    part: Slice, columns: Sequence[str], access: SliceAccess, watch: Watch = iter
 ) -> Iterator[Reading]:
     """As `read_slice`, without records that the connector's columns have no room for."""
-    return leave_out_unfit(read_slice(part, columns, access), part.log.path, part.name)
+    return leave_out_unfit(read_slice(part, columns, access, watch), part.log.path, part.name)
 
 
 def read_violations(part: Slice, access: SliceAccess) -> Iterator[Violation]:
@@ -56,7 +70,7 @@ def read_headers(part: Slice, access: SliceAccess, mode: Mode) -> Iterator[pa.Re
             require_sound(name_violations([window.violation], part.name))
 
 
-def _windows(part: Slice, access: SliceAccess) -> Iterator[Window]:
+def _windows(part: Slice, access: SliceAccess, watch: Watch = iter) -> Iterator[Window]:
     """Windows of the slice with only the batches that are wanted."""
     file = _open(part, access)
     if file is None:
@@ -79,7 +93,8 @@ def _windows(part: Slice, access: SliceAccess) -> Iterator[Window]:
             find_next=entries_of(file, part.index, part.base_offset, access.storage),
             max_batch_bytes=access.max_batch_bytes,
         )
-        yield from choose_batches(windows, part.bounds, aborted)
+        chosen = choose_batches(watch(windows), part.bounds, aborted)
+        yield from skip_batches(chosen, access.where)
 
 
 def _open(part: Slice, access: SliceAccess) -> File | None:

@@ -23,8 +23,9 @@ from ottla.catalog.slices import Task, cut_tasks, cutting_of, find_slices
 from ottla.catalog.stable import Stable, find_stable
 from ottla.format.names import UNNAMED, TopicPartition
 from ottla.log.read.bounds import Bounds
+from ottla.log.read.mode import Isolation
 from ottla.options.offsets import Edge, Offset, Timestamp
-from ottla.options.read import Isolation, ReadOptions
+from ottla.options.read import ReadOptions
 from ottla.storage.object_store import StorageOptions
 
 Positions = dict[TopicPartition, int]

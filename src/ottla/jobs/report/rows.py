@@ -15,8 +15,17 @@ from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.jobs.compact.explain import explain_uncounted, plain_obstacle
 from ottla.jobs.compact.survey import Surveyed
 from ottla.jobs.report.survey import BUCKET_MS, Survey, add_up, bin_floor
-from ottla.jobs.report.what_if import BATCH_SIZES, CONFIDENCE, Estimate, Setting, WhatIfPlan
+from ottla.jobs.report.verdict import sum_up
+from ottla.jobs.report.what_if import (
+    AS_IT_IS,
+    BATCH_SIZES,
+    CONFIDENCE,
+    Estimate,
+    Setting,
+    WhatIfPlan,
+)
 from ottla.log.files.partition import Partition
+from ottla.log.write.extent import remote_offsets, remote_range
 from ottla.options.report import ReportOptions as ReportOptions
 from ottla.rules.cleaner.cleanable import explain_unkeyed
 from ottla.rules.producers.transactions import is_hanging
@@ -50,9 +59,11 @@ def head_row(chosen: ChosenLogs, created: int, options: ReportOptions, found: It
         "created": created,
         "topics": len(topics),
         **totals,
+        **sum_up(rows),
         "errors": severities["error"],
         "warnings": severities["warning"],
         "openTransactions": sum(row["type"] == "openTransaction" for row in rows),
+        "compacted": sorted({row["topic"] for row in rows if row["type"] == "compaction"}),
         "pricePerGbMonth": options.price,
         "confidence": CONFIDENCE,
         "sampleBytes": options.sample_bytes,
@@ -111,15 +122,20 @@ def _topic(topic: str, partitions: Sequence[Partition], survey: Survey) -> Row:
 def _partition(log: Log, surveys: Mapping[int, Survey]) -> Iterator[Row]:
     names = {"topic": log.name.topic, "partition": log.name.partition}
     whole = add_up(surveys.values())
+    segments = log.partition.segments
+    remote = remote_offsets(log.partition, log.log_start)
+    spans = ((each, surveys.get(at, Survey()).last_offset) for at, each in enumerate(segments))
     yield {
         "type": "partition",
         **names,
-        "segments": len(log.partition.segments),
+        "segments": len(segments),
         **_contents(whole),
         "firstOffset": whole.first_offset,
         "lastOffset": whole.last_offset,
+        "remoteOffsets": len(remote),
+        "remoteRange": remote_range(remote, spans),
     }
-    for number, segment in enumerate(log.partition.segments):
+    for number, segment in enumerate(segments):
         survey = surveys.get(number, Survey())
         yield {
             "type": "segment",
@@ -183,7 +199,7 @@ def what_if_row(plan: WhatIfPlan, setting: Setting, found: Estimate, options: Re
     return {
         "type": "whatIf",
         "topic": topic,
-        "kind": "rebatch" if setting.magic is None else "convert",
+        "kind": _kind(setting),
         "magic": setting.magic,
         "codec": codec,
         "level": setting.level,
@@ -200,16 +216,24 @@ def what_if_row(plan: WhatIfPlan, setting: Setting, found: Estimate, options: Re
     }
 
 
+def _kind(setting: Setting) -> str:
+    """Who can bring it about: `convert`, or nobody but the producers."""
+    if setting == AS_IT_IS:
+        return "today"
+    return "rebatch" if setting.magic is None else "convert"
+
+
 def overhead_rows(rows: Sequence[Row]) -> Iterator[Row]:
     """What each format takes beside keys, values and headers when nothing is compressed.
 
-    In the largest batches, where magic 2 shares its 61 bytes among most records. Older formats
+    In the largest batches, where magic 2 shares its 61 bytes among most records. Messages of older
+    formats stand alone, so that sizes of batches are nothing to them. These formats
     lack the records of aborted and open transactions, so topics with any are compared with none.
     """
     topics = {row["topic"]: row for row in rows if row["type"] == "topic"}
     for row in rows:
         plain = row["type"] == "whatIf" and row["codec"] == CODEC_NAMES[Codec.NONE]
-        if not plain or row["batchBytes"] != max(BATCH_SIZES):
+        if not plain or row["batchBytes"] != _roomiest(row["magic"]):
             continue
         topic = topics[row["topic"]]
         if topic["transactionalBytes"] and row["magic"] < CURRENT_MAGIC:
@@ -224,6 +248,10 @@ def overhead_rows(rows: Sequence[Row]) -> Iterator[Row]:
             "bytes": row["bytes"],
             "perRecord": round(beside, 2),
         }
+
+
+def _roomiest(magic: int) -> int | None:
+    return max(BATCH_SIZES) if magic == CURRENT_MAGIC else None
 
 
 def compaction_row(surveyed: Surveyed, explained: Row | None, survey: Survey) -> Row:

@@ -1,7 +1,7 @@
 """The report: survey, verify, cleaning and what-if, one after another; an engine runs them.
 
-What cleaning would leave is counted by the tasks of `ottla compact --explain`. Logs without any key
-are not counted: nobody means to compact their topics.
+What cleaning would leave of compacted topics is counted by the tasks of `ottla compact --explain`,
+but of logs without any key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from ottla.jobs.compact.survey import (
     Surveyed,
 )
 from ottla.jobs.engine import Engine, JobStep
+from ottla.jobs.report.policy import find_compacted
 from ottla.jobs.report.rows import (
     ReportOptions,
     compaction_row,
@@ -36,6 +37,7 @@ from ottla.jobs.report.survey import (
 )
 from ottla.jobs.report.what_if import (
     MEASURED_SCHEMA,
+    Cost,
     SampledPartition,
     Setting,
     plan_what_if,
@@ -75,11 +77,12 @@ def build_report(
     rows += _findings(engine, chosen, options)
     cleaning = plan_explanation(chosen, logs, scratch, _CLEANING, now)
     known = survey(engine, cleaning, now)
-    counted = [each for each in known if options.compaction and wholes[each.log.name].keyed]
-    explained = _explain(engine, cleaning, counted, now)
     for each in known:
-        rows.append(compaction_row(each, explained.get(each.log.name), wholes[each.log.name]))
         rows += open_transaction_rows(each, now)
+    if options.compaction:
+        compacted = find_compacted(chosen, options.compacted, cleaning.checkpoints)
+        cleaned = [each for each in known if each.log.name.topic in compacted]
+        rows += _compaction(engine, cleaning, cleaned, wholes, now)
     if options.what_if:
         sources = _sources(known, wholes)
         rows += _what_if(engine, sources, chosen, options, settings)
@@ -93,11 +96,20 @@ def _findings(engine: Engine, chosen: ChosenLogs, options: ReportOptions) -> lis
     return collect_findings(verify(engine, partitions, wanted, []), partitions)
 
 
-def _explain(
-    engine: Engine, plan: Compaction, counted: Sequence[Surveyed], now: int
-) -> dict[TopicPartition | None, Row]:
+def _compaction(
+    engine: Engine,
+    plan: Compaction,
+    cleaned: Sequence[Surveyed],
+    wholes: Mapping[TopicPartition, Survey],
+    now: int,
+) -> list[Row]:
+    counted = [each for each in cleaned if wholes[each.log.name].keyed]
     rows = explain_surveyed(engine, plan, counted, now) if counted else []
-    return {each.log.name: row for each, row in zip(counted, rows, strict=True)}
+    explained = {each.log.name: row for each, row in zip(counted, rows, strict=True)}
+    return [
+        compaction_row(each, explained.get(each.log.name), wholes[each.log.name])
+        for each in cleaned
+    ]
 
 
 def _sources(
@@ -128,9 +140,13 @@ def _what_if(
     trials = [trial for plan in plans for trial in plan.trials]
     sizes = [trial.size for trial in trials]
     measured = engine.run(JobStep("what-if", trials, sizes, try_unit, MEASURED_SCHEMA))
-    tried = {(row["unit"], row["setting"]): row["size"] for row in measured}
+    tried = {
+        (row["unit"], row["setting"]): Cost(row["size"], row["write"], row["read"])
+        for row in measured
+    }
     return [
         what_if_row(plan, setting, plan.estimate(tried, number), options)
+        | dict(zip(("writeSeconds", "readSeconds"), plan.seconds(tried, number), strict=True))
         for plan in plans
         for number, setting in enumerate(settings)
     ]

@@ -16,7 +16,7 @@ from ottla.batch.attributes import codec_ids, is_control, is_transactional
 from ottla.batch.decode import Decoder
 from ottla.batch.records import Reused, decode_groups, unpack_bits
 from ottla.catalog.logs import Log
-from ottla.catalog.slices import Slice, cut_log
+from ottla.catalog.slices import Cutting, Slice, cut_log
 from ottla.codec import compress
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
@@ -147,7 +147,7 @@ def plan_survey(logs: Sequence[Log], split_bytes: int, storage: StorageOptions) 
         bounds = Bounds(start=log.log_start)
         parts += [
             SurveyPart(number, bases.index(part.base_offset), part, storage)
-            for part in cut_log(log, bounds, split_bytes, storage)
+            for part in cut_log(log, bounds, Cutting(split_bytes), storage)
         ]
     return parts
 

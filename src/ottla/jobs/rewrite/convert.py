@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ottla.batch.convert import Conversion, convert, make_decoder
+from ottla.batch.count import count_records
 from ottla.batch.decode import Decoder
 from ottla.batch.encode import UNPLACED
 from ottla.batch.memory import allocate_from_pool
@@ -24,7 +25,6 @@ from ottla.jobs.rewrite.plan import (
     DEFAULT_SPLIT_BYTES,
     Changed,
     Rewriting,
-    count_records,
     plan_rewriting,
     read_metadata,
 )
@@ -75,18 +75,18 @@ class Converting:
         if is_current and self.rebatches:
             for new_data, copied in rebatch(*decoders, region, batches, wanted):
                 new_region, table = scanned(new_data, region.path)
-                yield Changed(new_region, table, copied, 0, count_records(table))
+                yield Changed(new_region, table, copied, 0, count_records(new_region, table))
         elif is_current and codec is not None:
             level = wanted.level
             for data, table, copied in recompress(decoders.checker, region, batches, codec, level):
                 new_region = Region(data, data.size - PADDING, region.path, 0)
-                yield Changed(new_region, table, copied, 0, count_records(table))
+                yield Changed(new_region, table, copied, 0, count_records(new_region, table))
         else:
             pieces = convert(decoders.whole, region, batches, wanted)
             for converted in _placed(pieces, region, batches):
                 new_region, table = scanned(converted.data, region.path)
                 copied, dropped = converted.copied, converted.dropped
-                yield Changed(new_region, table, copied, dropped, count_records(table))
+                yield Changed(new_region, table, copied, dropped, count_records(new_region, table))
 
 
 def _placed(converted: Iterator[T], region: Region, batches: Batches) -> Iterator[T]:

@@ -8,22 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
-import numpy as np
-
+from ottla.batch.count import count_records
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Decoder
 from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_log_end
-from ottla.catalog.slices import Slice, cut_log
+from ottla.catalog.slices import Cutting, Slice, cut_log
 from ottla.catalog.stable import Stable
 from ottla.errors import CorruptLogError, Rule, Violation, require_sound
-from ottla.format.names import PARTITION_METADATA, Kind, TopicPartition, parse_file_name
-from ottla.format.sentinels import NO_OFFSET
+from ottla.format.names import PARTITION_METADATA, Kind, TopicPartition
+from ottla.format.sentinels import NO_OFFSET, NO_PRODUCER_ID
 from ottla.jobs.output import OutputJob
 from ottla.jobs.rewrite.trim import trim
 from ottla.jobs.verify.transactions import walk_markers
 from ottla.kernels.tables import Batches, Wanted, take_batches
 from ottla.log.check.order import check_ends, first_offsets
 from ottla.log.files.checkpoints import EpochStart, follow_leader_epochs
+from ottla.log.files.small_files import read_small
 from ottla.log.read.bounds import Bounds
 from ottla.log.read.windows import Window, read_windows, require_sound_windows
 from ottla.log.write.extent import (
@@ -42,7 +42,8 @@ from ottla.publish.checked import FinishedPartition, StagedFile
 from ottla.publish.job import Job
 from ottla.publish.journal import staged_path
 from ottla.region import Region
-from ottla.storage.files import Entry, File, open_file, read_bytes
+from ottla.storage.files import File, open_file
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import StorageOptions
 
 DEFAULT_SPLIT_BYTES: Final = 1 << 30  # a part becomes a segment, so this is Kafka's segment.bytes
@@ -120,7 +121,8 @@ class Rewriting(NamedTuple):
     """What to do with one log; without `magic` its batches keep theirs.
 
     Only what is `stable` is taken, but the log ends where it did. Of a topic that becomes another
-    one `lost` offsets stay behind in remote storage.
+    one `lost` offsets stay behind in remote storage. `home` is the folder of OUT that the log is
+    for, where OUT is not a log directory itself.
     """
 
     log: Log
@@ -131,10 +133,11 @@ class Rewriting(NamedTuple):
     metadata: bytes | None
     magic: int | None = None
     lost: int = 0
+    home: str = ""
 
     @property
     def directory(self) -> str:
-        return str(self.name)
+        return posixpath.join(self.home, str(self.name))
 
 
 def plan_rewriting(
@@ -151,15 +154,15 @@ def plan_rewriting(
     parts: dict[str, RewritePart] = {}
     keys: dict[str, list[str]] = {}
     for each in rewritings:
-        keys[each.directory] = []
+        keys[str(each.name)] = []
         for part in _cut_parts(each, split_bytes, config, storage):
-            key = f"{each.directory}.{part.base_offset:020d}.{part.slice.start}"
-            keys[each.directory].append(key)
+            key = f"{each.name}.{part.base_offset:020d}.{part.slice.start}"
+            keys[str(each.name)].append(key)
             parts[key] = part
 
     def closing(finished: Mapping[str, FinishedPartition]) -> dict[str, RewrittenLog]:
         return {
-            each.directory: _closing(each, finished, keys[each.directory], storage)
+            str(each.name): _closing(each, finished, keys[str(each.name)], storage)
             for each in rewritings
         }
 
@@ -191,7 +194,7 @@ def _cut_parts(
         stop = stable.last_stable_offset
         bounds = replace(bounds, stop=stop if bounds.stop is None else min(stop, bounds.stop))
     segment = None
-    for part in cut_log(each.log, bounds, split_bytes, storage, stable):
+    for part in cut_log(each.log, bounds, Cutting(split_bytes), storage, stable):
         yield RewritePart(
             each.directory,
             part,
@@ -206,8 +209,7 @@ def _cut_parts(
 
 def _base_offset(part: Slice) -> int:
     """Where the segment begins that the slice is of, as far as it is kept."""
-    parsed = parse_file_name(posixpath.basename(part.log.path))
-    base = parsed.offset if parsed else 0
+    base = max(part.base_offset, 0)
     return base if part.bounds.start is None else max(base, part.bounds.start)
 
 
@@ -229,9 +231,21 @@ def _closing(
         each.metadata,
         each.magic,
         None if each.stable is None else each.stable.last_stable_offset,
-        each.lost,
+        each.lost + _lost_in_gaps(each),
         storage,
     )
+
+
+def _lost_in_gaps(each: Rewriting) -> int:
+    """Offsets within the bounds that remote storage should have, and has not."""
+    lost = 0
+    for found in each.log.partition.findings:
+        if found.rule is Rule.REMOTE_GAP and None not in (found.offset, found.last_offset):
+            start, stop = each.bounds.start, each.bounds.stop
+            gap = range(found.offset or 0, (found.last_offset or 0) + 1)
+            first = gap.start if start is None else max(gap.start, start)
+            lost += max(0, (gap.stop if stop is None else min(gap.stop, stop)) - first)
+    return lost
 
 
 def rewrite_part(job: Job, part: RewritePart) -> FinishedPartition:
@@ -241,7 +255,9 @@ def rewrite_part(job: Job, part: RewritePart) -> FinishedPartition:
     counts |= dict.fromkeys(("copiedBatches", "skippedBatches", "violations"), 0)
     first = last = None
     epochs: list[EpochStart] = []
+    producer_id = NO_PRODUCER_ID  # the highest: whoever gives out new ones must begin above it
     for changed in _changes(part, counts, epochs):
+        producer_id = max(producer_id, int(changed.batches.producer_id.max(initial=producer_id)))
         counts["copiedBatches"] += changed.copied
         counts["skippedBatches"] += changed.skipped
         counts["writtenRecords"] += changed.written_records
@@ -264,7 +280,7 @@ def rewrite_part(job: Job, part: RewritePart) -> FinishedPartition:
         lastOffset=last,
         **counts,
     )
-    return FinishedPartition(files, row | {"epochs": epochs})
+    return FinishedPartition(files, row | {"epochs": epochs, "producerId": producer_id})
 
 
 def _changes(
@@ -276,10 +292,10 @@ def _changes(
         for window in sound_windows(file, part.slice, part.max_batch_bytes):
             counts["violations"] += window.violation is not None
             counts["readBatches"] += window.batches.position.size
-            counts["readRecords"] += count_records(window.batches)
+            bounds, limit = part.slice.bounds, part.max_batch_bytes
+            counts["readRecords"] += count_records(window.region, window.batches, limit)
             follow_leader_epochs(epochs, window.batches)
             counts["skippedBatches"] += window.batches.position.size
-            bounds, limit = part.slice.bounds, part.max_batch_bytes
             for region, batches, are_copies in trim(window.region, window.batches, bounds, limit):
                 counts["skippedBatches"] -= batches.position.size
                 for changed in part.change.apply(kept, region, batches, part.slice):
@@ -315,7 +331,7 @@ def sound_windows(file: File, part: Slice, max_batch_bytes: int) -> Iterator[Win
 def close_log(job: Job, log: RewrittenLog) -> FinishedPartition:
     """Stage what lies beside the logs of a partition, from their headers."""
     beside = SideFiles(job, log.directory)
-    extent = _find_extent(log)
+    extent = extent_of(log)
     next_offset, bases = extent.base_offset, []
     for staged in log.logs:
         base = int(posixpath.basename(staged.target).removesuffix(Kind.LOG))
@@ -338,7 +354,7 @@ def close_log(job: Job, log: RewrittenLog) -> FinishedPartition:
     return FinishedPartition(beside.files, row | {"notes": beside.notes})
 
 
-def _find_extent(log: RewrittenLog) -> Extent:
+def extent_of(log: RewrittenLog) -> Extent:
     """That of the log that was read, within the bounds that were asked for."""
     end = find_log_end(log.source.partition, log.storage)
     partition, start = log.source.partition, log.bounds.start
@@ -353,9 +369,4 @@ def _find_extent(log: RewrittenLog) -> Extent:
 def read_metadata(log: Log, storage: StorageOptions) -> bytes | None:
     """The partition.metadata of a log, as it is."""
     entry: Entry | None = log.partition.others.get(PARTITION_METADATA)
-    return None if entry is None else read_bytes(entry, storage)
-
-
-def count_records(batches: Batches) -> int:
-    """The records that batches say they hold; those of wrappers are not known."""
-    return int(np.maximum(batches.count, 0).sum())
+    return None if entry is None else read_small(entry, storage)

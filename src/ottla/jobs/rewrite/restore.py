@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.attributes import has_delete_horizon, is_control
+from ottla.batch.count import count_records
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.new_batch import CURRENT_MAGIC
 from ottla.batch.rebuild import RemainingRecords, rebuild
@@ -32,7 +33,6 @@ from ottla.jobs.rewrite.plan import (
     DEFAULT_SPLIT_BYTES,
     Changed,
     Rewriting,
-    count_records,
     plan_rewriting,
     read_metadata,
 )
@@ -41,6 +41,8 @@ from ottla.kernels.tables import Batches, Int64s, RecordBuffers, Wanted, take_ba
 from ottla.log.files.identity import is_uuid, write_topic_id
 from ottla.log.write.index_builder import SegmentConfig
 from ottla.region import Region
+from ottla.where.evaluate import FilePlace, match_records
+from ottla.where.tree import Predicate
 
 _ALL = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS
 
@@ -52,6 +54,7 @@ class RecordFilter:
     keys: tuple[bytes, ...] = ()
     key_pattern: str | None = None
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
+    where: Predicate | None = None
 
     @property
     def wants_all(self) -> bool:
@@ -75,28 +78,35 @@ class Restoring:
         return Decoder(_ALL, max_batch_bytes=max_batch_bytes, allocate=Reused())
 
     def apply(
-        self, decoder: Decoder, region: Region, batches: Batches, _: Slice
+        self, decoder: Decoder, region: Region, batches: Batches, part: Slice
     ) -> Iterator[Changed]:
         """What is wanted of the window; all of it is copied at once."""
         broken = batches.crc != batches.computed_crc
         if self.wanted.wants_all and not broken.any():
-            yield Changed(region, batches, batches.position.size, 0, count_records(batches))
+            count = count_records(region, batches, decoder.max_batch_bytes)
+            yield Changed(region, batches, batches.position.size, 0, count)
             return
         for span, (records, rows) in decode_sound_groups(decoder, region, batches):
-            mask = choose_records(records, self.wanted)
-            data, copied = _write(region, take_batches(batches, span), rows, records, mask)
+            taken = take_batches(batches, span)
+            count = records.offset.size
+            chunk = Chunk(
+                records, count, records.header_key_bounds.size - 1, pieces=[(taken, rows)]
+            )
+            mask = choose_records(chunk, self.wanted, FilePlace(part.name, part.log.path))
+            data, copied = _write(region, taken, rows, records, mask)
             new_region, new_batches = scanned(data, region.path)
             skipped = rows.size - new_batches.position.size
-            yield Changed(new_region, new_batches, copied, skipped, int(mask.sum()))
+            count = count_records(new_region, new_batches, decoder.max_batch_bytes)
+            yield Changed(new_region, new_batches, copied, skipped, count)
 
 
-def choose_records(records: RecordBuffers, wanted: RecordFilter) -> Bools:
+def choose_records(chunk: Chunk, wanted: RecordFilter, place: FilePlace) -> Bools:
     """Which records the filter wants."""
-    count = records.offset.size
-    chosen = np.ones(count, dtype=np.bool_)
-    if wanted.wants_all or not count:
+    chosen = np.ones(chunk.count, dtype=np.bool_)
+    if wanted.wants_all or not chunk.count:
         return chosen
-    chunk = Chunk(records, count, records.header_key_bounds.size - 1)
+    if wanted.where is not None:
+        chosen &= match_records(wanted.where, chunk, place)
     table = records_to_arrow(chunk, ["key", "rawHeaders"])
     if wanted.keys:
         found = pc.is_in(table.column("key"), pa.array(wanted.keys, pa.binary()))

@@ -22,8 +22,9 @@ from ottla.publish.account import account_row
 from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job
 from ottla.publish.journal import new_staged_name, staged_path
-from ottla.storage.files import is_remote, local_path, open_file
+from ottla.storage.files import open_file
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.paths import is_remote, local_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ def plan_salvage_job(
     """Salvage what is chosen into OUT."""
     logs = choose_inputs(chosen, out)
     searches = {
-        os.path.basename(log.partition.path): [
-            (f"{os.path.basename(log.partition.path)}.{segment.base_offset:020d}", segment)
+        log.partition.directory: [
+            (f"{log.partition.directory}.{segment.base_offset:020d}", segment)
             for segment in log.partition.segments
         ]
         for log in logs
@@ -80,13 +81,13 @@ def plan_salvage_job(
     parts = {
         key: Search(log.name, segment, chosen.storage, max_batch_bytes)
         for log in logs
-        for key, segment in searches[os.path.basename(log.partition.path)]
+        for key, segment in searches[log.partition.directory]
     }
 
     def closing(finished: Mapping[str, FinishedPartition]) -> dict[str, Rescue]:
         rescues = {}
         for log in logs:
-            directory = os.path.basename(log.partition.path)
+            directory = log.partition.directory
             accounts = (finished[key].account for key, _ in searches[directory])
             staged = tuple(
                 StagedSearch(*map(account.get, StagedSearch._fields)) for account in accounts

@@ -98,7 +98,59 @@ _ADVICE_OF_RULES: Final[dict[str, Advice]] = {
         "A batch states another newest time than its records: lookups by time err.",
         Remedy.DUMP,
     ),
+    Rule.REMOTE_MANIFEST_READABLE: Advice(
+        "file",
+        "Nothing says what the objects of a segment are: its records are not read. Look for"
+        " another copy of the manifest, or an older version of it in the bucket.",
+        Remedy.VERIFY,
+    ),
+    Rule.REMOTE_OBJECT_COMPLETE: Advice(
+        "file",
+        "An object of a segment is missing or cut. Look for another copy, or an older version of"
+        " it in the bucket; else its records are lost.",
+        Remedy.VERIFY,
+    ),
+    Rule.REMOTE_OBJECT_FINISHED: Advice(
+        "file",
+        "An upload that did not finish, or a deletion, by its manifest or by the metadata of remote"
+        " storage: a broker does not read it either.",
+        Remedy.LIST,
+    ),
+    Rule.REMOTE_SEGMENT_END: Advice(
+        "file",
+        "A manifest was changed, or is not of this log. All batches are read; of a topic that was"
+        " compacted before it was uploaded, batches at the end of a segment may be gone.",
+        Remedy.VERIFY,
+    ),
+    Rule.REMOTE_STATE_KNOWN: Advice(
+        "file",
+        "The copy of __remote_log_metadata is older than the bucket, trimmed or damaged. What has"
+        " a manifest is read; name another copy of the topic to have states count.",
+        Remedy.LIST,
+    ),
+    Rule.REMOTE_LINEAGE: Advice(
+        "file",
+        "A branch that an unclean election cut off: a broker does not read it either.",
+        Remedy.LIST,
+    ),
+    Rule.REMOTE_OVERLAP: Advice(
+        "file",
+        "Other segments or the local log have the same offsets, and each is read once, from those:"
+        " harmless as long as they are whole.",
+        Remedy.LIST,
+    ),
+    Rule.REMOTE_GAP: Advice(
+        "gap",
+        "No object has these offsets. Look for them in a log directory or in another copy of the"
+        " bucket, and name it too; else their records are lost.",
+        Remedy.VERIFY,
+    ),
 }
+
+
+def advice_on(rule: str, stage: str) -> Advice:
+    """What helps against a violation."""
+    return _ADVICE_OF_RULES.get(rule) or _ADVICE[Stage(stage)]
 
 
 def place_of(partition: Partition, file: str, position: int) -> int:
@@ -137,7 +189,7 @@ def collect_findings(violations: Iterable[Row], partitions: Sequence[Partition])
 
 
 def _finding(found: Row) -> Row:
-    advice = _ADVICE_OF_RULES.get(found["rule"], _ADVICE[Stage(found["stage"])])
+    advice = advice_on(found["rule"], found["stage"])
     return {
         "type": "finding",
         "topic": found["topic"],

@@ -26,7 +26,8 @@ from ottla.log.files.partition import Partition
 from ottla.log.read.windows import Window, read_windows
 from ottla.publish.account import account_row, add_rows
 from ottla.rules.producers.producer import no_markers
-from ottla.storage.files import Entry, File, open_remaining
+from ottla.storage.files import File, open_remaining
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 # What a slice says, a row for each window. `reached` is where reading the slice ended: past its
@@ -38,6 +39,7 @@ SEEN_SCHEMA: Final = pa.schema(
         pa.field("start", pa.int64(), nullable=False),
         pa.field("window", pa.int32(), nullable=False),
         pa.field("reached", pa.int64(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
         pa.field("batches", pa.binary(), nullable=False),
         pa.field("violations", pa.binary(), nullable=False),
         pa.field("records", pa.int64(), nullable=False),
@@ -46,7 +48,10 @@ SEEN_SCHEMA: Final = pa.schema(
 )
 # Rows of violations, then one whose account is not null for each partition.
 VERDICT_SCHEMA: Final = VIOLATION_SCHEMA.append(pa.field("account", pa.string()))
-SeenRow = tuple[int, int, int, int, int, bytes, bytes, int, float]
+SeenRow = tuple[int, int, int, int, int, int, bytes, bytes, int, float]
+_COLUMNS: Final = len(Batches._fields) + len(Markers._fields)
+# Columns repeat themselves, and all windows of a partition wait for each other: a tenth of it does.
+_PACKING: Final = pa.Codec("zstd", 1)
 _SEEN_BYTES: Final = 1 << 20  # in one Arrow batch, however little the windows say
 _VERDICT_ROWS: Final = 4096
 _LAST_WINDOW: Final = 2**31 - 1  # comes after all that were read of its part
@@ -103,7 +108,7 @@ def see_part(part: VerifyPart, options: VerifyOptions) -> Iterator[pa.RecordBatc
     size = 0
     for row in _see_part(part, options):
         rows.append(row)
-        size += len(row[5]) + len(row[6])  # of broken windows violations are all there is
+        size += len(row[6]) + len(row[7])  # of broken windows violations are all there is
         if size >= _SEEN_BYTES:
             yield _to_arrow(rows)
             rows, size = [], 0
@@ -124,8 +129,7 @@ def _see_part(part: VerifyPart, options: VerifyOptions) -> Iterator[SeenRow]:
     except FileNotFoundError as error:
         assert part.file is not None
         lost = Violation(Rule.SLICE_COMPLETE, str(error), part.file.path, part.start)
-        seen = Seen([lost], allocate_batches(0), no_markers(0), 0)
-        yield _pack(part, _LAST_WINDOW, part.stop, seen, 0.0)
+        yield _pack(part, _LAST_WINDOW, part.stop, _only([lost]), 0.0)
 
 
 def _see_file(part: VerifyPart, options: VerifyOptions) -> Iterator[SeenRow]:
@@ -135,16 +139,50 @@ def _see_file(part: VerifyPart, options: VerifyOptions) -> Iterator[SeenRow]:
     began = time.perf_counter()
     number, window, reached = 0, None, part.stop
     if part.file is None:
-        yield _pack(part, 0, 0, Seen([], allocate_batches(0), no_markers(0), 0), 0.0)
+        yield _pack(part, 0, 0, _only([]), 0.0)
         return
     with open_remaining(part.file, options.storage) as file:
+        told: set[int] = set()
         for window in _windows(file, part, options.max_batch_bytes):
             reached = window.stop if window.resync is None else window.resync
             seen = see_window(window, decoder)
+            told.update(_lost_at(file, window))
             yield _pack(part, number, reached, seen, time.perf_counter() - began)
             began, number = time.perf_counter(), number + 1
         if part.stop == part.file.size or reached != part.stop:
             yield _pack(part, number, part.file.size, see_tail(file, window), 0.0)
+        _open_rest(file, part, reached)
+        lost = [
+            damage
+            for damage in file.damages
+            if damage.position not in told and part.start <= damage.position < part.stop
+        ]
+        if lost:  # of chunks that batches before them reach into
+            yield _pack(part, _LAST_WINDOW, reached, _only(lost), 0.0)
+
+
+def _open_rest(file: File, part: VerifyPart, reached: int) -> None:
+    """Have every chunk opened that reading did not come to."""
+    assert part.file is not None
+    chunk = 0 if part.file.kept is None else part.file.kept.chunk_bytes
+    if chunk and reached < part.stop:
+        one = np.empty(1, dtype=np.uint8)
+        for position in range(max(part.start, reached), part.stop, chunk):
+            file.read_into(one, position, 1)
+        file.read_into(one, part.stop - 1, 1)
+
+
+def _lost_at(file: File, window: Window) -> Iterator[int]:
+    """The chunk that a window says is lost."""
+    if window.violation is not None and window.violation.rule is Rule.REMOTE_CHUNK_OPENS:
+        begin = window.violation.position
+        damage = file.damage_within(begin, begin + (window.violation.size or 1))
+        if damage is not None:
+            yield damage.position
+
+
+def _only(violations: list[Violation]) -> Seen:
+    return Seen(violations, allocate_batches(0), no_markers(0), 0)
 
 
 def _windows(file: File, part: VerifyPart, max_batch_bytes: int) -> Iterator[Window]:
@@ -166,13 +204,15 @@ def _windows(file: File, part: VerifyPart, max_batch_bytes: int) -> Iterator[Win
 
 def _pack(part: VerifyPart, number: int, reached: int, seen: Seen, seconds: float) -> SeenRow:
     table = np.stack([*seen.batches, *seen.markers])
+    packed = _PACKING.compress(table, asbytes=True)
     return (
         part.log,
         part.segment,
         part.start,
         number,
         reached,
-        table.tobytes(),
+        table.shape[1],
+        packed,
         pickle.dumps(seen.violations),
         seen.records,
         seconds,
@@ -180,8 +220,9 @@ def _pack(part: VerifyPart, number: int, reached: int, seen: Seen, seconds: floa
 
 
 def _unpack(row: dict[str, Any]) -> Seen:
-    columns = len(Batches._fields) + len(Markers._fields)
-    table = np.frombuffer(row["batches"], dtype=np.int64).reshape(columns, -1).copy()
+    size = _COLUMNS * row["count"] * np.dtype(np.int64).itemsize
+    data = _PACKING.decompress(row["batches"], size, asbytes=True)
+    table = np.frombuffer(data, dtype=np.int64).reshape(_COLUMNS, -1).copy()
     batches = Batches(*table[: len(Batches._fields)])
     markers = Markers(*table[len(Batches._fields) :])
     violations = pickle.loads(row["violations"])  # noqa: S301  from a task of this job
@@ -210,7 +251,9 @@ def _validate(
         if len(verdicts) == _VERDICT_ROWS:
             yield pa.RecordBatch.from_pylist(verdicts, VERDICT_SCHEMA)
             verdicts = []
-    account = add_rows(accounts) | {"violations": count, "skippedBatches": len(skipped)}
+    # Two directories may hold one partition: of a second broker, or one that is being moved.
+    known = {"path": partition.path, "violations": count, "skippedBatches": len(skipped)}
+    account = add_rows(accounts) | known
     verdicts.append({"account": json.dumps(account)})
     yield pa.RecordBatch.from_pylist(verdicts, VERDICT_SCHEMA)
 

@@ -6,7 +6,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from ottla.catalog.chosen import ChosenLogs
 from ottla.errors import Row
+from ottla.format.names import natural_order
 from ottla.jobs.engine import Engine, Grouping, JobStep
 from ottla.jobs.verify.plan import (
     SEEN_SCHEMA,
@@ -17,9 +19,21 @@ from ottla.jobs.verify.plan import (
     see_part,
     validate_partitions,
 )
+from ottla.log.check.directory import check_directory
 from ottla.log.files.partition import Partition
 
 _MEETINGS: Final = 64
+FOUND_SCHEMA: Final = pa.schema([field for field in VERDICT_SCHEMA if field.name != "account"])
+
+
+def verify_chosen(
+    engine: Engine, chosen: ChosenLogs, options: VerifyOptions, account: list[Row]
+) -> Iterator[Row]:
+    """The violations of log directories, then those of the partitions that are chosen of them."""
+    for directory in chosen.catalog.directories:
+        for problem in check_directory(directory, chosen.storage):
+            yield problem.as_row()
+    yield from verify(engine, chosen.partitions, options, account)
 
 
 def verify(
@@ -46,8 +60,4 @@ def verify(
             yield row
         else:
             account.append(json.loads(told))
-    account.sort(key=_name)
-
-
-def _name(row: Row) -> tuple[str, int]:
-    return row["topic"] or "", row["partition"] or 0
+    account.sort(key=lambda row: (*natural_order(row["topic"], row["partition"]), row["path"]))

@@ -37,7 +37,8 @@ from ottla.publish.journal import (
     settle,
 )
 from ottla.publish.locks import hold, lock_output, refuse_claimed
-from ottla.storage.files import exists, is_remote, join, list_names, local_path
+from ottla.storage.listing import exists, list_names
+from ottla.storage.paths import is_remote, join, local_path
 
 _SAVE: Final = "save-"
 _ONCE: Final = "once-"  # a save that nobody can ask for again

@@ -36,6 +36,7 @@ from ottla.log.files.checkpoints import (
 from ottla.log.files.identity import read_topic_id, write_topic_id
 from ottla.log.files.partition import Partition, Segment, find_partitions
 from ottla.log.files.producer_snapshot import write_producer_snapshot
+from ottla.log.files.small_files import read_small
 from ottla.log.read.walk import walk_file
 from ottla.log.write.extent import join_lineage, read_log_starts
 from ottla.log.write.side_files import stage_file, stage_segment
@@ -47,15 +48,10 @@ from ottla.publish.journal import staged_path
 from ottla.region import Bytes, padded
 from ottla.rules.producers.producer import ProducerState, empty_state
 from ottla.rules.producers.snapshots import to_snapshot
-from ottla.storage.files import (
-    exists,
-    is_remote,
-    join,
-    local_path,
-    open_file,
-    read_bytes,
-    write_file,
-)
+from ottla.storage.files import open_file, read_bytes
+from ottla.storage.listing import exists
+from ottla.storage.paths import is_remote, join, local_path
+from ottla.storage.writing import write_file
 
 _TABLE_ROWS: Final = 1 << 14
 
@@ -113,8 +109,8 @@ def find_end(job: Job, topic: str, partition: int) -> PartitionEnd:
 def _read_identity(partition: Partition, job: Job) -> tuple[tuple[EpochStart, ...], str | None]:
     epochs = partition.others.get(LEADER_EPOCH_CHECKPOINT)
     metadata = partition.others.get(PARTITION_METADATA)
-    starts = read_leader_epochs(read_bytes(epochs, job.storage), epochs.path) if epochs else []
-    topic_id = read_topic_id(read_bytes(metadata, job.storage), metadata.path) if metadata else None
+    starts = read_leader_epochs(read_small(epochs, job.storage), epochs.path) if epochs else []
+    topic_id = read_topic_id(read_small(metadata, job.storage), metadata.path) if metadata else None
     return tuple(starts), topic_id
 
 

@@ -26,11 +26,9 @@ _MASK = np.uint64(0xFFFFFFFF)
 def _slicing_tables(polynomial: int) -> npt.NDArray[np.uint64]:
     """Eight tables: what a byte becomes after 0 to 7 more zero bytes."""
     tables = np.zeros((8, 256), dtype=np.uint64)
-    for byte in range(256):
-        register = byte
-        for _ in range(8):
-            register = (register >> 1) ^ (polynomial if register & 1 else 0)
-        tables[0, byte] = register
+    tables[0] = np.arange(256)
+    for _ in range(8):
+        tables[0] = _shift(tables[0], polynomial)
     for row in range(1, 8):
         before = tables[row - 1]
         tables[row] = (before >> np.uint64(8)) ^ tables[0][
@@ -39,26 +37,32 @@ def _slicing_tables(polynomial: int) -> npt.NDArray[np.uint64]:
     return tables
 
 
+def _shift(registers: npt.NDArray[np.uint64], polynomial: int) -> npt.NDArray[np.uint64]:
+    """What registers become by one more bit, a 0."""
+    odd = (registers & np.uint64(1)).astype(np.bool_)
+    return (registers >> np.uint64(1)) ^ np.where(odd, np.uint64(polynomial), np.uint64(0))
+
+
 def _zero_tables(size: int) -> npt.NDArray[np.uint64]:
     """Four tables that move a CRC-32C register past `size` zero bytes; `size` is a power of two."""
-    images = [(1 << bit) for bit in range(32)]  # what each bit of the register becomes
-    step = [(image >> 1) ^ (CASTAGNOLI if image & 1 else 0) for image in images]
-
-    def apply(operator: list[int], register: int) -> int:
-        result = 0
-        for bit in range(32):
-            if register >> bit & 1:
-                result ^= operator[bit]
-        return result
-
+    # What each bit of a register becomes by one bit of zero, then by two, four and so on.
+    step = _shift(np.uint64(1) << np.arange(32, dtype=np.uint64), CASTAGNOLI)
     bits = size * 8
     while bits > 1:
-        step = [apply(step, image) for image in step]
+        step = _apply(step, step)
         bits //= 2
-    return np.array(
-        [[apply(step, byte << shift) for byte in range(256)] for shift in (0, 8, 16, 24)],
-        dtype=np.uint64,
-    )
+    shifts = np.array([[0], [8], [16], [24]], dtype=np.uint64)
+    return _apply(step, np.arange(256, dtype=np.uint64) << shifts)
+
+
+def _apply(
+    operator: npt.NDArray[np.uint64], registers: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """What registers become, by what each of their bits does."""
+    result = np.zeros_like(registers)
+    for bit in range(32):
+        result ^= (registers >> np.uint64(bit) & np.uint64(1)) * operator[bit]
+    return result
 
 
 _CRC32_TABLES = _slicing_tables(IEEE)

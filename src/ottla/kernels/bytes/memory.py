@@ -12,7 +12,6 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
 from ottla.format.arrays import Bytes
 from ottla.kernels._jit import INTERPRETED, inlined
@@ -25,6 +24,9 @@ _VECTOR = ir.VectorType(_BYTE, WIDE)
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+    # To compile only: what is kept is loaded without it.
+    from numba.np.arrayobj import make_array
+
     data = make_array(array_type)(context, builder, array).data  # type: ignore[no-untyped-call]
     return builder.gep(builder.bitcast(data, _BYTE.as_pointer()), [at])
 

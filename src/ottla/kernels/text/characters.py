@@ -17,14 +17,20 @@ from ottla.kernels.bytes.memory import WIDE, copy_32, copy_wide, load_u64, store
 
 NUMBER_ROOM: Final = 20  # -9223372036854775808
 ESCAPED_ROOM: Final = 6  # of a byte: \\u001f
+HEX_ROOM: Final = 2
 BASE64_ROOM: Final = 2  # of a byte; up to 4 more for what is rounded up
 
 _MINUS = 45
 _ZERO = 48
 _BACKSLASH = 92
 _PAD = 61
+_LETTER_U = 117
+_LETTER_X = 120
 
 _HUNDRED = np.uint64(100)
+_TEN_THOUSAND = np.uint64(10_000)
+_EIGHT_DIGITS = np.uint64(100_000_000)
+_ZEROS = np.uint64(0x3030303030303030)
 _HIGH_BITS = np.uint64(0x8080808080808080)
 _ONES = np.uint64(0x0101010101010101)
 _SPACES = np.uint64(0x2020202020202020)
@@ -60,8 +66,7 @@ def _json_escapes() -> Bytes:
     return letters
 
 
-_DIGIT_PAIRS = _characters("".join(f"{number:02d}" for number in range(100)))
-_HEX = _characters("0123456789abcdef")
+HEX_DIGITS = _characters("0123456789abcdef")
 _PAIRS = _base64_pairs()
 _JSON_ESCAPES = _json_escapes()
 
@@ -81,6 +86,41 @@ def put_bytes(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
     return at + stop - start
 
 
+@inlined
+def eight_digits(number: np.uint64) -> np.uint64:
+    """The digits of a number below 10^8, with leading zeros, the first in the lowest byte.
+
+    Halves, then quarters, then digits are divided side by side in one word.
+    """
+    top = number // _TEN_THOUSAND
+    halves = top | ((number - top * _TEN_THOUSAND) << np.uint64(32))
+    high = ((halves * np.uint64(10486)) >> np.uint64(20)) & np.uint64(0x0000007F0000007F)
+    quarters = high | ((halves - high * _HUNDRED) << np.uint64(16))
+    tens = ((quarters * np.uint64(103)) >> np.uint64(10)) & np.uint64(0x000F000F000F000F)
+    digits = tens | ((quarters - tens * np.uint64(10)) << np.uint64(8))
+    return digits | _ZEROS
+
+
+@inlined
+def count_digits(number: np.uint64) -> int:
+    """Of a number below 10^8."""
+    if number < _TEN_THOUSAND:
+        if number < _HUNDRED:
+            return 1 if number < np.uint64(10) else 2
+        return 3 if number < np.uint64(1000) else 4
+    if number < np.uint64(1_000_000):
+        return 5 if number < np.uint64(100_000) else 6
+    return 7 if number < np.uint64(10_000_000) else 8
+
+
+@inlined
+def put_small(out: Bytes, at: int, number: np.uint64) -> int:
+    """Append a number below 10^8."""
+    count = count_digits(number)
+    store_u64(out, at, eight_digits(number) >> np.uint64(64 - 8 * count))
+    return at + count
+
+
 @kernel
 def put_int(out: Bytes, at: int, value: np.int64) -> int:
     """Append a decimal number."""
@@ -89,24 +129,17 @@ def put_int(out: Bytes, at: int, value: np.int64) -> int:
         out[at] = _MINUS
         at += 1
         rest = ~rest + np.uint64(1)
-    end = at + 1
-    limit = np.uint64(10)
-    while end - at < 19 and rest >= limit:
-        limit *= np.uint64(10)
-        end += 1
-    to = end
-    while rest >= _HUNDRED:
-        pair = np.int64(rest % _HUNDRED) * 2
-        rest //= _HUNDRED
-        to -= 2
-        out[to] = _DIGIT_PAIRS[pair]
-        out[to + 1] = _DIGIT_PAIRS[pair + 1]
-    if to - at == 2:
-        out[at] = _DIGIT_PAIRS[np.int64(rest) * 2]
-        out[at + 1] = _DIGIT_PAIRS[np.int64(rest) * 2 + 1]
+    if rest < _EIGHT_DIGITS:
+        return put_small(out, at, rest)
+    above = rest // _EIGHT_DIGITS
+    if above < _EIGHT_DIGITS:
+        at = put_small(out, at, above)
     else:
-        out[at] = _ZERO + np.int64(rest)
-    return end
+        at = put_small(out, at, above // _EIGHT_DIGITS)
+        store_u64(out, at, eight_digits(above % _EIGHT_DIGITS))
+        at += 8
+    store_u64(out, at, eight_digits(rest % _EIGHT_DIGITS))
+    return at + 8
 
 
 @kernel
@@ -139,6 +172,31 @@ def put_base64(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
 
 
 @kernel
+def put_hex(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
+    """Append two digits for each byte."""
+    for source in range(start, stop):
+        out[at] = HEX_DIGITS[data[source] >> 4]
+        out[at + 1] = HEX_DIGITS[data[source] & 0xF]
+        at += HEX_ROOM
+    return at
+
+
+@inlined
+def put_json_escape(out: Bytes, at: int, letter: int, byte: int) -> int:
+    """Append what JSON writes for a character that must not stand for itself."""
+    out[at] = _BACKSLASH
+    out[at + 1] = letter
+    at += 2
+    if letter == _LETTER_U:
+        out[at] = _ZERO
+        out[at + 1] = _ZERO
+        out[at + 2] = HEX_DIGITS[byte >> 4]
+        out[at + 3] = HEX_DIGITS[byte & 0xF]
+        at += 4
+    return at
+
+
+@kernel
 def put_json_text(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
     """Append valid UTF-8 as the inside of a JSON string; no control stands for itself in it."""
     for source in range(start, stop):
@@ -150,23 +208,39 @@ def put_json_text(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> in
             continue
         if byte >= 0x80:
             at -= 1  # the character begins with the byte before
-        out[at] = _BACKSLASH
-        out[at + 1] = letter
-        at += 2
-        if letter == 117:
-            out[at] = _ZERO
-            out[at + 1] = _ZERO
-            out[at + 2] = _HEX[byte >> 4]
-            out[at + 3] = _HEX[byte & 0xF]
-            at += 4
+        at = put_json_escape(out, at, letter, byte)
     return at
+
+
+@inlined
+def not_plain(word: np.uint64) -> np.uint64:
+    """The high bits of bytes that are not printable ASCII."""
+    below_space = ~((word | _HIGH_BITS) - _SPACES)
+    found: np.uint64 = (word | below_space | ((word & ~_HIGH_BITS) + _ONES)) & _HIGH_BITS
+    return found
 
 
 @inlined
 def is_plain(word: np.uint64) -> bool:
     """Whether all eight bytes are printable ASCII."""
-    below_space = ~((word | _HIGH_BITS) - _SPACES) & _HIGH_BITS
-    return bool((word | below_space | ((word & ~_HIGH_BITS) + _ONES)) & _HIGH_BITS == 0)
+    return bool(not_plain(word) == 0)
+
+
+@inlined
+def is_plain_wide(data: Bytes, at: int) -> bool:
+    """Whether the WIDE bytes from `at` on all are."""
+    first = not_plain(load_u64(data, at)) | not_plain(load_u64(data, at + 8))
+    second = not_plain(load_u64(data, at + 16)) | not_plain(load_u64(data, at + 24))
+    return bool(first | second == 0)
+
+
+@inlined
+def load_or_spaces(data: Bytes, at: int, count: int) -> np.uint64:
+    """The first 1 to 8 bytes from `at` on as a word, spaces in place of the others."""
+    above = np.uint64(8 * (8 - count))
+    kept = ~np.uint64(0) >> above
+    word: np.uint64 = (load_u64(data, at) & kept) | (_SPACES & ~kept)
+    return word
 
 
 @inlined
@@ -209,13 +283,19 @@ def put_readable(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int
     """
     source = start
     while source < stop:
-        if source + 8 <= stop:
-            word = load_u64(data, source)
-            if is_plain(word):
-                store_u64(out, at, word)
-                source += 8
-                at += 8
-                continue
+        while source + WIDE <= stop and is_plain_wide(data, source):
+            copy_32(out, at, data, source)
+            source += WIDE
+            at += WIDE
+        if source == stop:
+            break
+        left = min(8, stop - source)
+        word = load_or_spaces(data, source, left)
+        if is_plain(word):
+            store_u64(out, at, word)
+            source += left
+            at += left
+            continue
         size = printable_size(data, source, stop)
         if size > 0:
             copy_32(out, at, data, source)
@@ -229,8 +309,40 @@ def put_readable(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int
             out[at + 1] = _JSON_ESCAPES[byte]
             at += 2
             continue
-        out[at + 1] = 120
-        out[at + 2] = _HEX[byte >> 4]
-        out[at + 3] = _HEX[byte & 0xF]
+        out[at + 1] = _LETTER_X
+        out[at + 2] = HEX_DIGITS[byte >> 4]
+        out[at + 3] = HEX_DIGITS[byte & 0xF]
         at += 4
+    return at
+
+
+@kernel
+def put_json_readable(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
+    r"""Append any bytes as the inside of a JSON string: text, and \xff for what is not UTF-8."""
+    source = start
+    while source < stop:
+        byte = data[source]
+        size = printable_size(data, source, stop)
+        if byte < 0x80:
+            letter = _JSON_ESCAPES[byte]
+            if letter != 0:
+                at = put_json_escape(out, at, letter, byte)
+                source += 1
+                continue
+        if size > 0:
+            copy_32(out, at, data, source)
+            at += size
+            source += size
+            continue
+        source += 1
+        if byte == 0xC2 and source < stop and data[source] & 0xC0 == 0x80:
+            at = put_json_escape(out, at, _LETTER_U, data[source])  # U+0080 to U+009F
+            source += 1
+            continue
+        out[at] = _BACKSLASH
+        out[at + 1] = _BACKSLASH
+        out[at + 2] = _LETTER_X
+        out[at + 3] = HEX_DIGITS[byte >> 4]
+        out[at + 4] = HEX_DIGITS[byte & 0xF]
+        at += 5
     return at

@@ -56,10 +56,11 @@ def record_room(records: RecordColumns, record: int, data_room: int) -> np.int64
     first = buffers.header_bounds[record]
     after = buffers.header_bounds[record + 1]
     names = np.int64(buffers.header_key_bounds[after]) - buffers.header_key_bounds[first]
-    data = np.int64(buffers.header_value_bounds[after]) - buffers.header_value_bounds[first]
-    data += buffers.key_bounds[record + 1] - buffers.key_bounds[record]
-    data += buffers.value_bounds[record + 1] - buffers.value_bounds[record]
-    data *= data_room
+    shown = records.payloads
+    data = np.int64(shown.header_value_bounds[after]) - shown.header_value_bounds[first]
+    data += shown.key_bounds[record + 1] - shown.key_bounds[record]
+    data += shown.value_bounds[record + 1] - shown.value_bounds[record]
+    data *= 1 if records.verbatim else data_room
     tail = records.tail_bounds[record + 1] - records.tail_bounds[record]
     around = LINE_ROOM + np.int64(after - first) * HEADER_ROOM
     room: np.int64 = around + names * ESCAPED_ROOM + data + tail

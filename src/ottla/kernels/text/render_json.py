@@ -72,10 +72,14 @@ def put_number_or_null(out: Bytes, at: int, name: Bytes, value: np.int64, known:
 
 
 @inlined
-def put_data(out: Bytes, at: int, data: Bytes, start: int, stop: int, valid: bool) -> int:
-    """Append bytes as a base64 string, or null."""
+def put_data(
+    out: Bytes, at: int, data: Bytes, start: int, stop: int, valid: bool, verbatim: bool
+) -> int:
+    """Append bytes as a base64 string, as they are, or null."""
     if not valid:
         return put_phrase(out, at, _NULL)
+    if verbatim:
+        return put_bytes(out, at, data, start, stop)
     at = put_phrase(out, at, _QUOTE)
     at = put_base64(out, at, data, start, stop)
     return put_phrase(out, at, _QUOTE)
@@ -127,6 +131,7 @@ def put_batch_json(out: Bytes, at: int, batches: BatchColumns, row: int) -> int:
 def put_headers_json(out: Bytes, at: int, records: RecordColumns, record: int) -> int:
     """Append the headers of a record."""
     buffers = records.buffers
+    shown = records.payloads
     first = buffers.header_bounds[record]
     for header in range(first, buffers.header_bounds[record + 1]):
         if header > first:
@@ -143,10 +148,11 @@ def put_headers_json(out: Bytes, at: int, records: RecordColumns, record: int) -
         at = put_data(
             out,
             at,
-            buffers.header_value_bytes,
-            buffers.header_value_bounds[header],
-            buffers.header_value_bounds[header + 1],
+            shown.header_value_bytes,
+            shown.header_value_bounds[header],
+            shown.header_value_bounds[header + 1],
             is_valid(buffers.header_value_valid, header),
+            records.verbatim,
         )
         at = put_phrase(out, at, _CLOSE)
     return at
@@ -158,6 +164,7 @@ def put_record_json(
 ) -> int:
     """Append the object of a record."""
     buffers = records.buffers
+    shown = records.payloads
     at = put_number(out, at, _RECORD, batches.stored.position[row])
     at = put_number(out, at, _INDEX, buffers.index[record])
     at = put_number(out, at, _OFFSET, buffers.offset[record])
@@ -167,19 +174,21 @@ def put_record_json(
     at = put_data(
         out,
         at,
-        buffers.key_bytes,
-        buffers.key_bounds[record],
-        buffers.key_bounds[record + 1],
+        shown.key_bytes,
+        shown.key_bounds[record],
+        shown.key_bounds[record + 1],
         is_valid(buffers.key_valid, record),
+        records.verbatim,
     )
     at = put_phrase(out, at, _VALUE)
     at = put_data(
         out,
         at,
-        buffers.value_bytes,
-        buffers.value_bounds[record],
-        buffers.value_bounds[record + 1],
+        shown.value_bytes,
+        shown.value_bounds[record],
+        shown.value_bounds[record + 1],
         is_valid(buffers.value_valid, record),
+        records.verbatim,
     )
     at = put_phrase(out, at, _HEADERS)
     at = put_headers_json(out, at, records, record)

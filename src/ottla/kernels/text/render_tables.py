@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ottla.format.arrays import Bools, Bytes, Int64s
+from ottla.format.arrays import Bools, Bytes, Int32s, Int64s
 from ottla.format.attributes import CODEC_NAMES, TIMESTAMP_TYPE_NAMES, Codec, TimestampType
 from ottla.kernels._jit import inlined
 from ottla.kernels.tables import Batches, RecordBuffers
@@ -27,14 +27,28 @@ class BatchColumns(NamedTuple):
     has_delete_horizon: Bools
 
 
+class ShownPayloads(NamedTuple):
+    """What lines show of keys, values and the values of headers."""
+
+    key_bounds: Int32s
+    key_bytes: Bytes
+    value_bounds: Int32s
+    value_bytes: Bytes
+    header_value_bounds: Int32s
+    header_value_bytes: Bytes
+
+
 class RecordColumns(NamedTuple):
     """One row per record of a chunk.
 
-    Of a record's tail, `tail_bounds` says where in `tails` it is; it ends the record's line, and in
-    text it stands in place of key and value.
+    `payloads` are those of the buffers, in the form that a style has for bytes, or where `verbatim`
+    says so what is to stand in the line. Of a record's tail, `tail_bounds` says where in `tails` it
+    is; it ends the record's line, and in text it stands in place of key and value.
     """
 
     buffers: RecordBuffers
+    payloads: ShownPayloads
+    verbatim: bool
     sequence: Int64s
     tail_bounds: Int64s
     tails: Bytes

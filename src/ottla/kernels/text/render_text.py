@@ -98,6 +98,14 @@ def put_batch_text(out: Bytes, at: int, batches: BatchColumns, row: int) -> int:
 
 
 @inlined
+def put_data(out: Bytes, at: int, data: Bytes, start: int, stop: int, verbatim: bool) -> int:
+    """Append bytes as text, or as they are."""
+    if verbatim:
+        return put_bytes(out, at, data, start, stop)
+    return put_readable(out, at, data, start, stop)
+
+
+@inlined
 def put_headers_text(out: Bytes, at: int, records: RecordColumns, record: int) -> int:
     """Append header keys, and their values if there are any."""
     buffers = records.buffers
@@ -110,23 +118,17 @@ def put_headers_text(out: Bytes, at: int, records: RecordColumns, record: int) -
             at = put_phrase(out, at, _COMMA)
         at = put_readable(out, at, buffers.header_key_bytes, bounds[header], bounds[header + 1])
     if first < after:
-        bounds = buffers.header_value_bounds
+        bounds = records.payloads.header_value_bounds
         at = put_phrase(out, at, _HEADER_VALUES)
         for header in range(first, after):
             if header > first:
                 at = put_phrase(out, at, _COMMA)
             if is_valid(buffers.header_value_valid, header):
-                data = buffers.header_value_bytes
-                at = put_readable(out, at, data, bounds[header], bounds[header + 1])
+                data = records.payloads.header_value_bytes
+                at = put_data(out, at, data, bounds[header], bounds[header + 1], records.verbatim)
             else:
                 at = put_phrase(out, at, _NULL)
     return put_phrase(out, at, _CLOSE)
-
-
-@inlined
-def put_field(out: Bytes, at: int, name: Bytes, data: Bytes, start: int, stop: int) -> int:
-    """Append a name and bytes as text."""
-    return put_readable(out, put_phrase(out, at, name), data, start, stop)
 
 
 @inlined
@@ -159,10 +161,19 @@ def put_record_text(
     after = records.tail_bounds[record + 1]
     if tail < after:
         return put_bytes(out, at, records.tails, tail, after)
+    shown = records.payloads
     if has_key:
-        at = put_field(out, at, _KEY, buffers.key_bytes, keys[record], keys[record + 1])
+        at = put_phrase(out, at, _KEY)
+        bounds = shown.key_bounds
+        at = put_data(
+            out, at, shown.key_bytes, bounds[record], bounds[record + 1], records.verbatim
+        )
     if has_value:
-        at = put_field(out, at, _PAYLOAD, buffers.value_bytes, values[record], values[record + 1])
+        at = put_phrase(out, at, _PAYLOAD)
+        bounds = shown.value_bounds
+        at = put_data(
+            out, at, shown.value_bytes, bounds[record], bounds[record + 1], records.verbatim
+        )
     return at
 
 

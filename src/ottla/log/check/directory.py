@@ -7,7 +7,7 @@ from ottla.errors import CorruptLogError, Rule, Violation
 from ottla.format.names import META_PROPERTIES
 from ottla.log.files.identity import read_meta_properties
 from ottla.log.files.partition import LogDirectory
-from ottla.storage.files import read_bytes
+from ottla.log.files.small_files import read_small
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 
@@ -22,6 +22,6 @@ def check_directory(
     if entry is None:
         return
     try:
-        read_meta_properties(read_bytes(entry, options), entry.path)
+        read_meta_properties(read_small(entry, options), entry.path)
     except CorruptLogError as error:
         yield error.violation

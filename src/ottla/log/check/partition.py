@@ -16,7 +16,6 @@ from ottla.kernels.tables import (
     Batches,
     Int64s,
     allocate_batches,
-    concat_batches,
     take_batches,
 )
 from ottla.log.check.control import check_control_batches
@@ -31,12 +30,14 @@ from ottla.log.check.order import (
 from ottla.log.check.side_files import (
     check_file_names,
     check_indexes,
+    check_kept_files,
     check_leader_epoch_file,
     check_orphans,
     check_partition_metadata,
     check_snapshot,
     check_swaps,
 )
+from ottla.log.files.index_file import Landmarks, concat_landmarks, landmarks_of
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.read.windows import Window
 from ottla.rules.producers.producer import Origin, no_markers
@@ -82,6 +83,7 @@ def _check(
         yield from _check_segment(segment, seen, span, state, options)
     yield from check_leader_epoch_file(partition, state.epochs, options)
     yield from check_partition_metadata(partition, options)
+    yield from check_kept_files(partition, options)
     yield from check_file_names(partition)
     yield from check_swaps(partition)
     yield from check_orphans(partition, state, first_base, options)
@@ -94,7 +96,7 @@ def _check_segment(
     state: LogState,
     options: StorageOptions,
 ) -> Iterator[Violation]:
-    tables: list[Batches] = []
+    tables: list[Landmarks] = []
     gaps, missing = state.gaps, state.missing
     for part in seen:
         violations = list(part.violations)
@@ -102,10 +104,10 @@ def _check_segment(
         violations += check_leader_epochs(state, part.batches, span.file)
         violations += check_producers(state, part.batches, part.markers, span.file)
         yield from sorted(violations, key=lambda violation: violation.position)
-        tables.append(part.batches)
+        tables.append(landmarks_of(part.batches))
     if state.gaps > gaps:
         yield _gaps(segment, state.gaps - gaps, state.missing - missing)
-    batches = concat_batches(tables)
+    batches = concat_landmarks(tables)
     yield from check_indexes(segment, batches, take_completed(state), options)
 
 

@@ -36,6 +36,7 @@ from ottla.log.files.checkpoints import (
 from ottla.log.files.index_file import rows_that_do_not_rise
 from ottla.log.files.partition import LogDirectory, Partition, Segment, read_checkpoint
 from ottla.log.files.producer_snapshot import read_producer_snapshot
+from ottla.log.files.small_files import read_small
 from ottla.log.files.swaps import Named, Settled
 from ottla.log.files.transaction_index import check_transaction_index
 from ottla.log.read.next_offset import read_next_offset
@@ -43,7 +44,7 @@ from ottla.log.read.windows import read_windows
 from ottla.log.write.extent import remote_offsets
 from ottla.log.write.index_builder import build_indexes
 from ottla.rules.producers.snapshots import out_of_range, strays
-from ottla.storage.files import open_remaining, read_bytes
+from ottla.storage.files import open_remaining
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 
 
@@ -192,7 +193,10 @@ def _why_recover(segment: Segment, options: StorageOptions) -> str | None:
     entry = segment.side_files.get(Kind.TRANSACTION_INDEX)
     if entry is None:
         return None
-    data = read_bytes(entry, options)
+    try:
+        data = read_small(entry, options)
+    except CorruptLogError as error:
+        return f"its transaction index is corrupt: {error.violation.detail}"
     violations = check_transaction_index(data, segment.base_offset, entry.path)
     bad = next((one for one in violations if one.rule is Rule.INDEX_OFFSET_RANGE), None)
     return f"its transaction index is corrupt: {bad.detail}" if bad else None
@@ -281,7 +285,7 @@ def _check_epochs(
     if entry is None:
         return
     try:
-        epochs: list[EpochStart] = read_leader_epochs(read_bytes(entry, options), entry.path)
+        epochs: list[EpochStart] = read_leader_epochs(read_small(entry, options), entry.path)
     except CorruptLogError as error:
         yield Action(Step.REBUILD, entry.path, f"unreadable: {error.violation.detail}")
         return
@@ -307,7 +311,7 @@ def _check_snapshots(
         yield Action(Step.DELETE, path, "a producer snapshot outside of the log")
     for _, entry in sorted(found.items(), reverse=True):
         try:
-            read_producer_snapshot(read_bytes(entry, options), entry.path)
+            read_producer_snapshot(read_small(entry, options), entry.path)
         except CorruptLogError as error:
             yield Action(Step.DELETE, entry.path, f"corrupt: {error.violation.detail}")
             continue

@@ -13,10 +13,10 @@ from ottla.format.names import (
     Kind,
 )
 from ottla.kernels.producers.state import Completed
-from ottla.kernels.tables import Batches
 from ottla.log.check.order import LogState
 from ottla.log.files.checkpoints import EpochStart, check_leader_epochs, read_leader_epochs
 from ottla.log.files.identity import read_topic_id
+from ottla.log.files.index_file import Landmarks
 from ottla.log.files.offset_index import (
     check_offset_index,
     check_offset_index_against,
@@ -24,6 +24,7 @@ from ottla.log.files.offset_index import (
 )
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.files.producer_snapshot import read_producer_snapshot
+from ottla.log.files.small_files import LIMIT, read_preallocated, read_small
 from ottla.log.files.time_index import check_time_index, check_time_index_against, read_time_index
 from ottla.log.files.transaction_index import (
     check_transaction_index,
@@ -32,7 +33,8 @@ from ottla.log.files.transaction_index import (
 )
 from ottla.rules.producers.producer import ProducerState
 from ottla.rules.producers.snapshots import to_snapshot
-from ottla.storage.files import Entry, read_bytes
+from ottla.storage.files import open_remaining
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import StorageOptions
 
 T = TypeVar("T")
@@ -40,7 +42,7 @@ _OFFSET_KINDS: Final = tuple(kind for kind in Kind if kind is not Kind.METADATA_
 
 
 def check_indexes(
-    segment: Segment, batches: Batches, completed: Completed, options: StorageOptions
+    segment: Segment, batches: Landmarks, completed: Completed, options: StorageOptions
 ) -> Iterator[Violation]:
     """The indexes of a segment against its sound batches and the transactions that end in it."""
     offset_index = segment.side_files.get(Kind.OFFSET_INDEX)
@@ -53,10 +55,11 @@ def check_indexes(
 
 
 def _check_offset_index(
-    segment: Segment, entry: Entry, batches: Batches, options: StorageOptions
+    segment: Segment, entry: Entry, batches: Landmarks, options: StorageOptions
 ) -> Iterator[Violation]:
-    data, base = read_bytes(entry, options), segment.base_offset
-    violations = list(check_offset_index(data, base, entry.path))
+    base = segment.base_offset
+    data, violations = _read_data(read_preallocated, entry, options)
+    violations += check_offset_index(data, base, entry.path)
     yield from violations
     if not violations:
         index = read_offset_index(data, base)
@@ -64,10 +67,11 @@ def _check_offset_index(
 
 
 def _check_time_index(
-    segment: Segment, entry: Entry, batches: Batches, options: StorageOptions
+    segment: Segment, entry: Entry, batches: Landmarks, options: StorageOptions
 ) -> Iterator[Violation]:
-    data, base = read_bytes(entry, options), segment.base_offset
-    violations = list(check_time_index(data, base, entry.path))
+    base = segment.base_offset
+    data, violations = _read_data(read_preallocated, entry, options)
+    violations += check_time_index(data, base, entry.path)
     yield from violations
     # An offset can only be looked up where offsets rise; that they do not is said elsewhere.
     if not violations and (np.diff(batches.last_offset) > 0).all():
@@ -79,7 +83,10 @@ def _check_transaction_index(
 ) -> Iterator[Violation]:
     entry = segment.side_files.get(Kind.TRANSACTION_INDEX)
     path = entry.path if entry else segment.beside(Kind.TRANSACTION_INDEX)
-    data = read_bytes(entry, options) if entry else b""
+    data, violations = _read_data(read_small, entry, options) if entry else (b"", [])
+    if violations:
+        yield from violations
+        return
     yield from check_transaction_index(data, segment.base_offset, path)
     yield from check_transaction_index_against(read_transaction_index(data), completed, path)
 
@@ -155,9 +162,20 @@ def check_partition_metadata(partition: Partition, options: StorageOptions) -> I
 
 
 def check_swaps(partition: Partition) -> Iterator[Violation]:
-    """Files that a broker was putting in place of others when it stopped."""
+    """Files that a broker was putting in place of others when it stopped; remote ones in no use."""
+    yield from partition.findings
     for entry, detail in partition.settled.explain():
         yield Violation(Rule.SWAP_FINISHED, detail, entry.path, 0, size=entry.size)
+
+
+def check_kept_files(partition: Partition, options: StorageOptions) -> Iterator[Violation]:
+    """Files beside the log that can not be had as they were kept; a log is read by others."""
+    for name, entry in partition.settled.live:
+        if entry.kept is not None and name.kind is not Kind.LOG:
+            with open_remaining(entry, options) as file:
+                held = np.empty(min(file.size, LIMIT), dtype=np.uint8)
+                file.read_into(held, 0, held.size)
+                yield from file.damages
 
 
 def check_file_names(partition: Partition) -> Iterator[Violation]:
@@ -190,6 +208,15 @@ def _read(
 ) -> tuple[T | None, list[Violation]]:
     """Read a small file; what is wrong with it is a value here."""
     try:
-        return read(read_bytes(entry, options), entry.path), []
+        return read(read_small(entry, options), entry.path), []
     except CorruptLogError as error:
         return None, [error.violation]
+
+
+def _read_data(
+    read: Callable[[Entry, StorageOptions], bytes], entry: Entry, options: StorageOptions
+) -> tuple[bytes, list[Violation]]:
+    try:
+        return read(entry, options), []
+    except CorruptLogError as error:
+        return b"", [error.violation]

@@ -5,15 +5,37 @@ The indexes of an active segment are preallocated with zeros, and after a crash 
 entry of zeros answers every lookup as no entry does.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ottla.errors import Rule, Violation
+from ottla.kernels.tables import Batches, Int64s, allocate_batches
 
 Entries = npt.NDArray[Any]
+
+
+class Landmarks(NamedTuple):
+    """What an index can say of the batches of a segment, in order of position."""
+
+    position: Int64s
+    last_offset: Int64s
+    max_timestamp: Int64s
+
+
+def landmarks_of(batches: Batches) -> Landmarks:
+    """By themselves: the other columns of a whole segment would be held for nothing."""
+    columns = (batches.position, batches.last_offset, batches.max_timestamp)
+    return Landmarks(*(column.copy() for column in columns))
+
+
+def concat_landmarks(tables: Sequence[Landmarks]) -> Landmarks:
+    """Tables one after another."""
+    if not tables:
+        return landmarks_of(allocate_batches(0))
+    return Landmarks(*(np.concatenate(columns) for columns in zip(*tables, strict=True)))
 
 
 def read_entries(data: bytes, layout: np.dtype[np.void]) -> Entries:

@@ -7,8 +7,9 @@ import numpy as np
 
 from ottla.errors import Rule, Violation
 from ottla.format.layout import INDEX_ENTRY
-from ottla.kernels.tables import Batches, Int64s
+from ottla.kernels.tables import Int64s
 from ottla.log.files.index_file import (
+    Landmarks,
     check_entries,
     read_entries,
     rows_that_do_not_rise,
@@ -57,7 +58,7 @@ def check_offset_index(data: bytes, base_offset: int, file: str) -> Iterator[Vio
 
 
 def check_offset_index_against(
-    index: OffsetIndex, batches: Batches, log_size: int, file: str
+    index: OffsetIndex, batches: Landmarks, log_size: int, file: str
 ) -> Iterator[Violation]:
     """What an index says of batches that are not so; `batches` are the log's, in order of position.
 

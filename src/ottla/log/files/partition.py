@@ -1,7 +1,8 @@
 """What is in a directory: log directories, their partitions, and the segments of each in order.
 
 A path is a segment file, a partition directory, a log directory, or a prefix of an object store
-that holds any of them (Pinterest uploads segments under `prefix/cluster/topic-partition/`).
+that holds any of them (Pinterest uploads segments under `prefix/cluster/topic-partition/`), or
+what remote storage keeps (`log/tiered`).
 """
 
 import os
@@ -9,18 +10,12 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
-from ottla.errors import OptionError, Term
+from ottla.errors import CorruptLogError, OptionError, Term, Violation
 from ottla.format.names import (
-    CLEAN_SHUTDOWN,
-    CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    LEADER_EPOCH_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    META_PROPERTIES,
+    LOG_DIRECTORY_FILES,
+    PARTITION_FILES,
     PARTITION_METADATA,
-    RECOVERY_POINT_CHECKPOINT,
     REMOTE_INDEX_CACHE,
     UNNAMED,
     DirectoryState,
@@ -28,38 +23,21 @@ from ottla.format.names import (
     FileState,
     Kind,
     TopicPartition,
+    natural_order,
     parse_directory_name,
     parse_file_name,
 )
 from ottla.format.sentinels import NO_OFFSET
 from ottla.log.files.checkpoints import read_offset_checkpoint
+from ottla.log.files.foreign import refuse_packed_segments, require_segment
+from ottla.log.files.identity import read_topic_id
+from ottla.log.files.small_files import read_small
 from ottla.log.files.swaps import Named, Settled, settle, tell_swaps
-from ottla.log.files.text_logs import refuse_text
-from ottla.storage.files import (
-    Entry,
-    Path,
-    exists,
-    is_remote,
-    join,
-    list_files,
-    list_tree,
-    local_path,
-    open_file,
-    read_bytes,
-    special_file,
-)
+from ottla.log.tiered.names import parse_object_name
+from ottla.storage.files import open_file, special_file
+from ottla.storage.listing import Entry, exists, list_files, list_tree
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
-
-LOG_DIRECTORY_FILES: Final = frozenset(
-    {
-        CLEAN_SHUTDOWN,
-        CLEANER_CHECKPOINT,
-        HIGH_WATERMARK_CHECKPOINT,
-        LOG_START_CHECKPOINT,
-        META_PROPERTIES,
-        RECOVERY_POINT_CHECKPOINT,
-    }
-)
+from ottla.storage.paths import Path, is_remote, join, real_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +58,9 @@ class Segment:
 class Partition:
     """The files of one directory. `named` are all that an offset names, in any state.
 
-    `settled` are those that are the log, and segments are of them.
+    `settled` are those that are the log, and segments are of them. `findings` are what was wrong
+    with files that were looked at to tell which these are. One that `is_remote` lies in remote
+    storage alone, and its folder is not named like a partition.
     """
 
     path: str
@@ -90,6 +70,8 @@ class Partition:
     named: tuple[Named, ...]
     settled: Settled
     others: Mapping[str, Entry]
+    findings: tuple[Violation, ...] = ()
+    is_remote: bool = False
 
     def next_base_offset(self, index: int) -> int | None:
         """Where the segment after this one begins."""
@@ -97,14 +79,30 @@ class Partition:
         return following[0].base_offset if following else None
 
     @property
+    def directory(self) -> str:
+        """The name of its folder in a log directory."""
+        return str(self.name) if self.is_remote else posixpath.basename(self.path)
+
+    @property
     def title(self) -> str:
         """What people are told that it is."""
-        return self.path if self.name == UNNAMED else str(self.name)
+        return self.path if self.name == UNNAMED else f"{self.name}{self.state.mark}"
 
     @property
     def entries(self) -> list[Entry]:
         """Every file."""
         return [entry for _, entry in self.named] + list(self.others.values())
+
+
+def topic_id_of(partition: Partition, storage: StorageOptions) -> str | None:
+    """What partition.metadata says; a broken one says nothing."""
+    entry = partition.others.get(PARTITION_METADATA)
+    if entry is None:
+        return None
+    try:
+        return read_topic_id(read_small(entry, storage), entry.path)
+    except CorruptLogError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +122,18 @@ def read_log_directories(
     paths: Sequence[Path], options: StorageOptions = DEFAULT_OPTIONS
 ) -> list[LogDirectory]:
     """The log directories that the paths are, hold, or lie in."""
-    directories = [found for path in paths for found in _read_path(os.fspath(path), options)]
-    roots = [os.path.realpath(local_path(path)) for path in paths if not is_remote(path)]
+    objects: list[Entry] = []
+    directories = [
+        found for path in paths for found in _read_path(os.fspath(path), objects, options)
+    ]
+    if objects:
+        from ottla.log.tiered.tree import with_remote  # needs what is defined here
+
+        directories = with_remote(directories, objects, options)
+    for partition in (partition for found in directories for partition in found.partitions):
+        if not partition.segments:
+            refuse_packed_segments(entry.path for entry in partition.others.values())
+    roots = [real_path(path) for path in paths if not is_remote(path)]
     for entry in (entry for directory in directories for entry in _readable(directory)):
         if entry.special is not None:
             raise special_file(entry.path, entry.special)
@@ -154,8 +162,8 @@ def _readable(directory: LogDirectory) -> Iterator[Entry]:
     for partition in directory.partitions:
         yield from (segment.log for segment in partition.segments)
         yield from (entry for _, entry in partition.named)
-        names = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
-        yield from (partition.others[name] for name in names if name in partition.others)
+        others = partition.others
+        yield from (others[name] for name in sorted(PARTITION_FILES & others.keys()))
 
 
 def find_partitions(
@@ -171,14 +179,21 @@ def read_checkpoint(
 ) -> dict[TopicPartition, int]:
     """What a checkpoint of a log directory says of its partitions; nothing if there is none."""
     entry = directory.files.get(name)
-    return {} if entry is None else read_offset_checkpoint(read_bytes(entry, options), entry.path)
+    return {} if entry is None else read_offset_checkpoint(read_small(entry, options), entry.path)
 
 
-def _read_path(path: str, options: StorageOptions) -> list[LogDirectory]:
+def _read_path(path: str, objects: list[Entry], options: StorageOptions) -> list[LogDirectory]:
+    """The log directories; what is of remote storage is added to `objects`."""
     entries, there = list_tree(path, options)
     if [entry.path for entry in entries] == [path.rstrip("/")]:
-        return [_directory_of_file(entries[0], options)]
-    folders = _by_folder(entries)
+        if parse_object_name(path) is None:
+            return [_directory_of_file(entries[0], options)]
+        from ottla.log.tiered.tree import objects_beside  # needs what is defined here
+
+        objects += objects_beside(path, options)
+        return []
+    objects += [entry for entry in entries if parse_object_name(entry.path) is not None]
+    folders = _by_folder(entry for entry in entries if parse_object_name(entry.path) is None)
     homes: dict[str, list[Partition]] = defaultdict(list)
     for folder, files in folders.items():
         partition = _read_partition(folder, files, options)
@@ -188,6 +203,10 @@ def _read_path(path: str, options: StorageOptions) -> list[LogDirectory]:
         _log_directory(home, partitions, folders, {*folders, *there}, path, options)
         for home, partitions in sorted(homes.items())
     ]
+
+
+def _order(partition: Partition) -> tuple[object, ...]:
+    return *natural_order(*partition.name), partition.state, partition.path
 
 
 def _by_folder(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
@@ -218,7 +237,8 @@ def _log_directory(
         and _stops_a_broker(posixpath.basename(folder))
     ]
     ours = {name: entry for name, entry in files.items() if name in LOG_DIRECTORY_FILES}
-    return LogDirectory(home, tuple(partitions), ours, tuple(sorted(strangers)))
+    ordered = tuple(sorted(partitions, key=_order))
+    return LogDirectory(home, ordered, ours, tuple(sorted(strangers)))
 
 
 def _stops_a_broker(name: str) -> bool:
@@ -269,7 +289,7 @@ def _segments(live: Iterable[Named]) -> tuple[Segment, ...]:
 def _directory_of_file(entry: Entry, options: StorageOptions) -> LogDirectory:
     """A segment file by itself, with the indexes beside it."""
     with open_file(entry, options) as file:
-        refuse_text(file)
+        require_segment(file)
     folder = posixpath.dirname(entry.path) or "."
     parsed = parse_file_name(posixpath.basename(entry.path))
     name, state = parse_directory_name(os.path.basename(os.path.abspath(folder)))

@@ -10,8 +10,8 @@ from ottla.format.names import Kind
 from ottla.kernels.bytes.crc import crc32c
 from ottla.log.files.index_file import Entries
 from ottla.log.files.partition import Partition
+from ottla.log.files.small_files import read_small
 from ottla.region import padded
-from ottla.storage.files import read_bytes
 from ottla.storage.object_store import StorageOptions
 
 CURRENT_VERSION: Final = 1
@@ -46,7 +46,7 @@ def find_newest_snapshot(
             continue
         entry = snapshots[base]
         try:
-            entries = read_producer_snapshot(read_bytes(entry, storage), entry.path)
+            entries = read_producer_snapshot(read_small(entry, storage), entry.path)
         except CorruptLogError as error:
             problems.append(error.violation)
             continue

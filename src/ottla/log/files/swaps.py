@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from ottla.format.names import FileName, FileState, Kind
-from ottla.storage.files import Entry
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import StorageOptions
 
 _LOGGER: Final = logging.getLogger(__name__)

@@ -8,8 +8,9 @@ import numpy as np
 from ottla.errors import Rule, Violation
 from ottla.format.layout import TIME_INDEX_ENTRY
 from ottla.format.sentinels import NO_TIMESTAMP
-from ottla.kernels.tables import Batches, Int64s
+from ottla.kernels.tables import Int64s
 from ottla.log.files.index_file import (
+    Landmarks,
     check_entries,
     read_entries,
     rows_that_do_not_rise,
@@ -65,7 +66,9 @@ def check_time_index(data: bytes, base_offset: int, file: str) -> Iterator[Viola
         yield _broken(index, int(row), file, Rule.TIME_INDEX_ORDER, "an offset below the last")
 
 
-def check_time_index_against(index: TimeIndex, batches: Batches, file: str) -> Iterator[Violation]:
+def check_time_index_against(
+    index: TimeIndex, batches: Landmarks, file: str
+) -> Iterator[Violation]:
     """What an index says of batches that is not so; `batches` are the log's, in order of position.
 
     Older brokers wrote the offset of the record and not of its batch: an offset inside the batch is

@@ -62,14 +62,20 @@ class Buffer:
         """What is held; it is overwritten after the next `advance`."""
         return Region(self.data, self.size, self.file.path, self.position)
 
-    def advance(self, position: int, size: int) -> None:
-        """Drop what is before `position`; hold `size` bytes or more from there, or all there is."""
+    def advance(self, position: int, size: int, least: int = 1) -> None:
+        """Drop what is before `position`; hold `size` bytes or more from there, or all there is.
+
+        Of a stream `least` bytes are enough: more may come in an hour only.
+        """
         stop = self.position + self.size
         kept = self.data[min(position, stop) - self.position : self.size]
-        wanted = min(size, self.end - position)
+        wanted = min(least if self.file.is_stream else size, self.end - position)
         if kept.size >= wanted:
             self.data = self.data[self.size - kept.size :]
             self.position, self.size = position, kept.size
+            return
+        if self.file.is_stream:
+            self._wait(position, kept, max(size, wanted), wanted)
             return
         while self._reads and self._reads[0].stop <= position:
             self._free.append(self._take()[0])
@@ -77,6 +83,28 @@ class Buffer:
             self._gather(position, kept, wanted)
         self.position = position
         self._read_ahead()
+
+    def only_zeros_follow(self, position: int) -> bool:
+        """Whether nothing but zeros is left from a byte that is held on; it is read past them.
+
+        A file that shrinks meanwhile has other things wrong with it.
+        """
+        end = self.end
+        zeros = not self.data[position - self.position : self.size].any()
+        at = self.position + self.size
+        while self._reads:
+            block, got = self._take()
+            zeros &= not block[WINDOW_BYTES : WINDOW_BYTES + got].any()
+            at += got
+            self._free.append(block)
+        block = self._free.pop() if self._free else _block()
+        while zeros and at < self.end:
+            wanted = min(WINDOW_BYTES, self.end - at)
+            got = self.file.read_into(block, at, wanted)
+            zeros = not block[:got].any()
+            at = self._believe(at, got, wanted)
+        self._free.append(block)
+        return zeros and (self.end == end or self.file.is_stream)
 
     def _join(self, position: int, kept: Bytes, wanted: int) -> bool:
         """Put what is kept before the bytes read ahead, in their block, if those are enough."""
@@ -116,6 +144,15 @@ class Buffer:
             there = self._believe(there, got, missing)
         self._hold(_NOTHING)
         self.data, self.size = data, there - position
+
+    def _wait(self, position: int, kept: Bytes, size: int, least: int) -> None:
+        """Hold what has come of a stream by now, up to `size` bytes."""
+        data = np.empty(size + PADDING, dtype=np.uint8)
+        data[: kept.size] = kept
+        there, missing = position + kept.size, least - kept.size
+        got = self.file.read_ready(data[kept.size :], there, size - kept.size, missing)
+        self._believe(there, got, missing)
+        self.data, self.position, self.size = data, position, kept.size + got
 
     def _hold(self, block: Bytes) -> None:
         if self._held.size > 0:

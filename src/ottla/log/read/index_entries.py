@@ -9,14 +9,18 @@ from functools import cache
 
 import numpy as np
 
+from ottla.errors import CorruptLogError
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.names import Kind, parse_file_name
 from ottla.kernels.search.walk import walk
 from ottla.kernels.tables import allocate_batches
 from ottla.log.files.offset_index import OffsetIndex, check_offset_index, read_offset_index
+from ottla.log.files.small_files import read_preallocated
 from ottla.region import PADDING, read_only
-from ottla.storage.files import Entry, File, Path, read_bytes
+from ottla.storage.files import File
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.storage.paths import Path
 
 # Finds the first batch that the index knows after one position and before another.
 FindEntry = Callable[[int, int], int | None]
@@ -64,7 +68,10 @@ def read_index_file(
     """The offset index, unless there is none or it is broken."""
     if source is None:
         return None
-    data = read_bytes(source, storage)
+    try:
+        data = read_preallocated(source, storage)
+    except CorruptLogError:
+        return None
     path = source.path if isinstance(source, Entry) else str(source)
     if next(check_offset_index(data, base_offset, path), None) is not None:
         return None
@@ -75,7 +82,7 @@ def points_at_batch(file: File, index: OffsetIndex, row: int) -> bool:
     """Whether a batch begins where an entry points, with offsets that the entry allows."""
     position = int(index.position[row])
     head = np.zeros(BATCH_OVERHEAD + PADDING, dtype=np.uint8)
-    held = file.read_into(head, position, BATCH_OVERHEAD)
+    held = file.peek_into(head, position, BATCH_OVERHEAD)
     batch = allocate_batches(1)
     if walk(read_only(head), held, position, file.size, batch, 0)[0] == 0:
         return False

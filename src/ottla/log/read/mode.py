@@ -1,4 +1,4 @@
-"""What readers do about what is broken."""
+"""What readers do about what is broken, and about what is not committed."""
 
 from enum import StrEnum
 
@@ -9,3 +9,10 @@ class Mode(StrEnum):
     FAILFAST = "FAILFAST"
     DROPMALFORMED = "DROPMALFORMED"
     PERMISSIVE = "PERMISSIVE"
+
+
+class Isolation(StrEnum):
+    """Whether records of aborted and open transactions are given."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"

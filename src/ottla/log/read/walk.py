@@ -9,7 +9,8 @@ from ottla.kernels import status
 from ottla.kernels.search.walk import walk
 from ottla.kernels.tables import Batches, allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, read_only
-from ottla.storage.files import File, is_remote
+from ottla.storage.files import File
+from ottla.storage.paths import is_remote
 
 TABLE_ROWS: Final = 1 << 14
 
@@ -22,7 +23,7 @@ class Stride(NamedTuple):
     large: int
 
 
-_LOCAL: Final = Stride(block=256 << 10, hop=4096, large=16 << 10)
+_LOCAL: Final = Stride(block=256 << 10, hop=4096, large=64 << 10)
 _REMOTE: Final = Stride(block=8 << 20, hop=64 << 10, large=4 << 20)  # a request costs milliseconds
 
 

@@ -9,6 +9,7 @@ always behind the damage, so that reading ends.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -82,22 +83,25 @@ def read_windows(
     asked = file.size if end is None else end
     limits = _WindowLimits(asked, ending, find_next, max_batch_bytes)
     with Buffer(file, start, asked) as buffer:
-        at, needed, capacity = start, WINDOW_BYTES, _TABLE_ROWS
+        at, needed, least, capacity = start, WINDOW_BYTES, 1, _TABLE_ROWS
         while True:
-            buffer.advance(at, needed)
+            buffer.advance(at, needed, least)
             batches, stop = _scan(buffer, capacity)
             if check_crcs:
                 compute_crcs(buffer.data, buffer.position, batches)
             window = _without_overlong(_explain(buffer, batches, stop, limits), limits, check_crcs)
+            window = _without_lost(window, buffer, limits)
             yield window
             if window.violation is not None:
                 if window.resync is None or window.resync >= buffer.end:
                     return
-                at, needed = window.resync, WINDOW_BYTES
+                at, needed, least = window.resync, WINDOW_BYTES, 1
             elif stop.outcome == status.END and _is_last(buffer, stop):
                 return
             else:
                 at, needed = stop.position, max(WINDOW_BYTES, stop.size)
+                held = buffer.position + buffer.size - at
+                least = max(stop.size, held + 1) if stop.outcome == status.END else 1
             capacity = max(_TABLE_ROWS, 2 * batches.position.size)
 
 
@@ -142,7 +146,7 @@ def _last_position(buffer: Buffer, limits: _WindowLimits) -> int:
 def _explain_rest(window: Window, buffer: Buffer, limits: _WindowLimits) -> Window:
     """Bytes at the end that are less than the batch that they begin, or that are gone by now."""
     path = buffer.file.path
-    if buffer.end < limits.end:
+    if buffer.end < limits.end and not buffer.file.is_stream:
         detail = f"the file shrank to {buffer.end} bytes while it was read"
         return window._replace(violation=Violation(Rule.SLICE_COMPLETE, detail, path, buffer.end))
     if window.stop >= buffer.end:
@@ -151,6 +155,9 @@ def _explain_rest(window: Window, buffer: Buffer, limits: _WindowLimits) -> Wind
     if following is not None:
         overlong = _reaches_over(path, window.stop, following)
         return window._replace(violation=overlong, resync=following)
+    lost = buffer.file.damage_within(window.stop, buffer.end)
+    if lost is not None:  # of the length too, it may be
+        return window._replace(violation=lost)
     if limits.ending is Ending.LOG:
         return window
     detail = "half a batch, and it is not the end of the log: the file was truncated or changed"
@@ -163,6 +170,9 @@ def _explain_stop(
     """What is wrong with the bytes at which the scan stopped, and where they end if one knows."""
     region, at, size = buffer.region(), stop.position - buffer.position, stop.size
     end = stop.position + size
+    lost = None if stop.outcome == status.END else buffer.file.damage_at(stop.position)
+    if lost is not None:
+        return replace(lost, position=stop.position, size=_left(lost, stop.position)), None
     if stop.outcome == status.SIZE_TOO_SMALL:
         return _explain_small(buffer, stop, limits.ending), None
     if stop.outcome == status.SIZE_TOO_LARGE:
@@ -180,10 +190,14 @@ def _explain_stop(
     return None, None
 
 
+def _left(lost: Violation, position: int) -> int:
+    return lost.position + (lost.size or 0) - position
+
+
 def _explain_small(buffer: Buffer, stop: _Stop, ending: Ending) -> Violation:
     """A length below that of any batch; zeros to the end may be room that nobody has used yet."""
     region, at = buffer.region(), stop.position - buffer.position
-    if stop.size == 0 and _only_zeros(buffer.file, stop.position, buffer.end):
+    if stop.size == 0 and buffer.only_zeros_follow(stop.position):
         left = buffer.end - stop.position
         if ending is Ending.CUT:
             detail = "nothing but zeros to the end of the slice, and batches after it"
@@ -211,18 +225,31 @@ def _without_overlong(window: Window, limits: _WindowLimits, check_crcs: bool) -
     return window
 
 
+def _without_lost(window: Window, buffer: Buffer, limits: _WindowLimits) -> Window:
+    """The window up to a batch of which some bytes could not be had: its CRC would not say why."""
+    batches, file = window.batches, buffer.file
+    if not batches.position.size or not file.damages:
+        return window
+    end = int(batches.position[-1] + batches.size[-1])
+    lost = file.damage_within(int(batches.position[0]), end)
+    if lost is None:
+        return window
+    row = int(np.searchsorted(batches.position + batches.size, lost.position, side="right"))
+    position, after = int(batches.position[row]), int(batches.position[row] + batches.size[row])
+    following = limits.find_next(position, _last_position(buffer, limits))
+    if following is None and file.damage_at(after) is None:
+        following = after
+    return Window(
+        window.region,
+        take_batches(batches, slice(0, row)),
+        position,
+        replace(lost, position=position, size=_left(lost, position)),
+        following,
+    )
+
+
 def _reaches_over(path: str, position: int, following: int) -> Violation:
     detail = "the length reaches past the place where, by the index, a later batch begins"
     return Violation(
         Rule.BATCH_SIZE_RANGE, detail, path, position, expected=f"at most {following - position}"
     )
-
-
-def _only_zeros(file: File, position: int, end: int) -> bool:
-    block = np.empty(min(WINDOW_BYTES, end - position), dtype=np.uint8)
-    while position < end:
-        got = file.read_into(block, position, min(block.size, end - position))
-        if got == 0 or block[:got].any():
-            return False
-        position += got
-    return True

@@ -18,8 +18,10 @@ from ottla.errors import PublishError, Rule, Violation
 from ottla.format.arrays import Bools, Int64s
 from ottla.format.sentinels import NO_OFFSET
 from ottla.kernels.search.salvage import Intact
-from ottla.storage.files import Entry, File, open_file, open_output
+from ottla.storage.files import File, open_file
+from ottla.storage.listing import Entry
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.writing import open_output
 
 # Verdicts: what the search alone says of a batch.
 USABLE: Final = 0

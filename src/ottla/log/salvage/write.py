@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ottla.batch.count import count_records
 from ottla.errors import Violation
 from ottla.format.sentinels import INT32_MAX
 from ottla.kernels.search.salvage import Intact, view_again
@@ -26,8 +27,9 @@ from ottla.log.write.segment_writer import SegmentWriter
 from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job
 from ottla.region import PADDING, Region
-from ottla.storage.files import File, open_file, open_output
+from ottla.storage.files import File, open_file
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.writing import open_output
 
 _COPY_BYTES: Final = 8 << 20
 
@@ -45,7 +47,7 @@ def write_salvage(
     """Stage the kept batches under the partition's own name; `options` are the input's."""
     lineage = read_lineage(partition, log_start, options)
     extent = find_extent(partition, log_start, _log_end(plans), lineage, options)
-    directory = posixpath.basename(partition.path)
+    directory = partition.directory
     writer = SegmentWriter(job, directory, extent.base_offset, _AS_IT_WAS)
     written = _Written(max(extent.log_start, extent.base_offset))
     for plan in plans:
@@ -71,7 +73,7 @@ def _write_segment(
                 rolled = True
             for region, batches in _read_kept(file, kept):
                 writer.append(region, batches)
-                written.add(batches)
+                written.add(region, batches)
             quarantine.take(left_out)
             written.leave_out(left_out)
 
@@ -178,7 +180,7 @@ class _Written:
     left_out: int = 0
     violations: int = 0
 
-    def add(self, batches: Batches) -> None:
+    def add(self, region: Region, batches: Batches) -> None:
         firsts = first_offsets(batches)
         before = np.append(self._next_offset(), batches.last_offset[:-1] + 1)
         gaps = np.maximum(firsts, self.start) - np.maximum(before, self.start)
@@ -188,7 +190,8 @@ class _Written:
         self.last_offset = int(batches.last_offset[-1])
         self.size += int(batches.size.sum())
         self.batches += batches.position.size
-        self.records += int(np.maximum(batches.count, 0).sum())
+        # They were opened before, however large.
+        self.records += count_records(region, batches, INT32_MAX)
 
     def leave_out(self, violations: Sequence[Violation]) -> None:
         self.left_out += sum(violation.size or 0 for violation in violations)

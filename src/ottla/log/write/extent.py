@@ -5,7 +5,7 @@ or a later start than remote storage knows deletes what is there; one whose log 
 offsets out again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -31,13 +31,18 @@ from ottla.log.files.checkpoints import (
     write_leader_epochs,
     write_offset_checkpoint,
 )
-from ottla.log.files.partition import Partition
+from ottla.log.files.partition import Partition, Segment
+from ottla.log.files.small_files import read_small
+from ottla.log.tiered.names import is_remote_log
 from ottla.log.write.side_files import SideFiles, stage_file, stage_segment
 from ottla.publish.checked import StagedFile
 from ottla.publish.job import Job
 from ottla.publish.journal import staged_path
-from ottla.storage.files import exists, join, open_file, read_bytes, set_modified
+from ottla.storage.files import open_file
+from ottla.storage.listing import exists
 from ottla.storage.object_store import StorageOptions
+from ottla.storage.paths import join
+from ottla.storage.writing import set_modified
 
 _NO_BATCH: Final = -1
 
@@ -101,7 +106,7 @@ def find_extent(
         base,
         max(log_end, base),
         epochs,
-        None if metadata is None else read_bytes(metadata, storage),
+        None if metadata is None else read_small(metadata, storage),
         _find_magic(partition, storage),
         max((segment.log.modified_ns for segment in partition.segments[:1]), default=0)
         // 1_000_000,
@@ -118,6 +123,19 @@ def remote_offsets(partition: Partition, log_start: int | None) -> range:
     """The offsets that only remote storage has: the log starts before its first segment."""
     base = first_base(partition, log_start)
     return range(base if log_start is None else log_start, base)
+
+
+def remote_range(remote: range, spans: Iterable[tuple[Segment, int | None]]) -> list[int] | None:
+    """The first and the last offset that remote storage has, whether they can be read here or not.
+
+    `remote` are those that can not, which lie before all others; `spans` are segments with their
+    last offsets.
+    """
+    found = [(remote.start, remote.stop - 1)] if remote else []
+    for segment, last in spans:
+        if last is not None and is_remote_log(segment.log.path):
+            found.append((segment.base_offset, last))
+    return [found[0][0], found[-1][1]] if found else None
 
 
 def _find_magic(partition: Partition, storage: StorageOptions) -> int:
@@ -142,7 +160,7 @@ def read_lineage(
     epochs: list[EpochStart] = []
     if entry is not None:
         try:
-            epochs = read_leader_epochs(read_bytes(entry, storage), entry.path)
+            epochs = read_leader_epochs(read_small(entry, storage), entry.path)
         except CorruptLogError:
             epochs = []
         if any(check_leader_epochs(epochs, entry.path)):
@@ -204,6 +222,8 @@ def stage_extent(beside: SideFiles, extent: Extent, staged: Staged) -> None:
 
     `beside` has followed all batches; the producers at the log end are staged by who knows them.
     """
+    if extent.log_start < extent.base_offset:
+        beside.notes.append(_rest_is_remote(beside, extent))
     epochs = join_lineage(extent.epochs, beside.epochs)
     last = _last_segment(extent, epochs, staged.next_offset)
     bases = [base for base in (staged.first_base, last and last[0]) if base is not None]
@@ -222,6 +242,13 @@ def stage_extent(beside: SideFiles, extent: Extent, staged: Staged) -> None:
     beside.stage(LEADER_EPOCH_CHECKPOINT, write_leader_epochs(epochs))
     if extent.metadata is not None:
         beside.stage(PARTITION_METADATA, extent.metadata)
+
+
+def _rest_is_remote(beside: SideFiles, extent: Extent) -> str:
+    return (
+        f"{beside.directory}: offsets {extent.log_start} to {extent.base_offset - 1} are in remote"
+        " storage only: they were not read, and belong to this log as before"
+    )
 
 
 def _only_the_name_says_it(beside: SideFiles, extent: Extent, staged: Staged) -> str:
@@ -261,7 +288,7 @@ def read_log_starts(out: str, storage: StorageOptions) -> dict[TopicPartition, i
     path = join(out, LOG_START_CHECKPOINT)
     if not exists(path, storage):
         return {}
-    return read_offset_checkpoint(read_bytes(path, storage), path)
+    return read_offset_checkpoint(read_small(path, storage), path)
 
 
 def stage_log_starts(

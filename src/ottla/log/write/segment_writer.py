@@ -23,7 +23,8 @@ from ottla.publish.journal import new_staged_name, staged_path
 from ottla.region import Region
 from ottla.rules.producers.producer import ProducerState
 from ottla.rules.producers.transactions import read_markers
-from ottla.storage.files import join, open_output
+from ottla.storage.paths import join
+from ottla.storage.writing import open_output
 
 
 class LogWriter:
@@ -57,6 +58,9 @@ class LogWriter:
         if self._indexes.size == 0:
             self._start_where_it_fits(batches, row)
         stop = self._indexes.append(batches, row)
+        if stop == row:  # what was appended before fills the segment
+            self.roll(first_offset(batches, row))
+            return self._append_to_segment(region, batches, row)
         if self._log is None:
             self._log = self._open_log()
         for begin, end in contiguous(batches, slice(row, stop)):

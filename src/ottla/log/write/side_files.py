@@ -22,7 +22,8 @@ from ottla.rules.producers.producer import (
 )
 from ottla.rules.producers.snapshots import to_snapshot
 from ottla.rules.producers.transactions import aborted_transactions
-from ottla.storage.files import join, write_file
+from ottla.storage.paths import join
+from ottla.storage.writing import write_file
 
 
 def stage_file(job: Job, directory: str, name: str, data: bytes) -> StagedFile:

@@ -1,0 +1,30 @@
+"""What optional parts of Ottla need, as `pyproject.toml` has it, and the sentence that says so."""
+
+import shlex
+import sys
+from typing import Final
+
+from ottla.errors import OptionError
+
+EXTRAS: Final = {
+    "spark": ("pyspark>=4.2", "pandas<3"),
+    "s3": ("boto3>=1.40",),
+    "pandas": ("pandas<3",),
+    "polars": ("polars>=1.20",),
+    "duckdb": ("duckdb>=1.3",),
+    "tiered": ("pycryptodome>=3.20",),
+}
+
+
+def missing_extra(name: str, what: str) -> OptionError:
+    """For what needs packages that are not here."""
+    return OptionError(f"{what}, which this Python does not have: {install_command(name)}")
+
+
+def install_command(name: str, python: str = sys.executable) -> str:
+    """What brings an extra, however Ottla itself came here: no index has Ottla.
+
+    >>> install_command("spark", "python")
+    "python -m pip install 'pyspark>=4.2' 'pandas<3'"
+    """
+    return shlex.join([python, "-m", "pip", "install", *EXTRAS[name]])

@@ -1,0 +1,1 @@
+"""Clone: a backup as a cluster that boots."""

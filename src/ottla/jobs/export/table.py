@@ -1,0 +1,30 @@
+"""The columns of an exported file, and records of the core with them."""
+
+import pyarrow as pa
+
+from ottla.arrow.schema import HEADERS_TYPE
+from ottla.connector import BATCH_COLUMNS, TIMESTAMP_TYPE, payload_columns
+from ottla.format.names import UNNAMED
+from ottla.jobs.read.rows import to_rows
+from ottla.options.export import ExportOptions
+from ottla.where.evaluate import FilePlace
+
+
+def export_schema(options: ExportOptions) -> pa.Schema:
+    """The columns of a file; topic and partition are in its path."""
+    return pa.schema(
+        [
+            pa.field("key", pa.binary()),
+            *payload_columns("value", options.value_as),
+            pa.field("offset", pa.int64(), nullable=False),
+            pa.field("timestamp", TIMESTAMP_TYPE, nullable=False),
+            pa.field("timestampType", pa.int32(), nullable=False),
+            pa.field("headers", HEADERS_TYPE),
+            *(BATCH_COLUMNS if options.batch_columns else ()),
+        ]
+    )
+
+
+def to_export(records: pa.RecordBatch, file: str, options: ExportOptions) -> pa.RecordBatch:
+    """Records of the core, read from a file, with the columns of an export."""
+    return to_rows(records, FilePlace(UNNAMED, file), export_schema(options))

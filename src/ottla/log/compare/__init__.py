@@ -1,0 +1,1 @@
+"""Replicas of one partition, side by side."""

@@ -1,0 +1,45 @@
+"""What is not installed is named in one sentence, with a command that works without an index."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from builders import batch
+from ottla.extras import EXTRAS, install_command
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_extras_are_those_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = project["optional-dependencies"]
+    assert {name: tuple(declared[name]) for name in declared if name != "dev"} == EXTRAS
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["-c", "import ottla; ottla.read_log('logs')"], id="read_log"),
+        pytest.param(["-c", "import ottla; ottla.write_log(None, 'logs')"], id="write_log"),
+        pytest.param(["-m", "ottla.cli", "verify", "logs", "--engine", "spark"], id="command"),
+    ],
+)
+def test_no_pyspark_is_one_sentence_with_the_command(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden/sitecustomize.py").write_text("import sys; sys.modules['pyspark'] = None")
+    (tmp_path / "logs/orders-0").mkdir(parents=True)
+    (tmp_path / "logs/orders-0/00000000000000000000.log").write_bytes(batch())
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "hidden")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "during handling" not in done.stderr.lower()
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(f"Spark, which this Python does not have: {install_command('spark')}")
