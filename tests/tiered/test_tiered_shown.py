@@ -71,6 +71,14 @@ def test_topics_shows_what_the_metadata_calls_finished(disk: Path) -> None:
     assert ranges(disk) == [[40, 119], None]
 
 
+def test_ls_shows_copies_of_what_is_still_here(disk: Path) -> None:
+    """Only the metadata of remote storage knows of them; what was deleted there counts no more."""
+    add_metadata(disk, [(at, state) for at in range(3) for state in (STARTED, FINISHED)])
+    (row,) = map(json.loads, run("ls", disk, "--topic", "orders", "--json").out.splitlines())
+    assert (row["remoteOffsets"], row["remoteRange"]) == (100, [0, 119])
+    assert "0..119" in run("ls", disk, "--topic", "orders").out
+
+
 def test_a_report_shows_what_it_did_not_read(disk: Path, tmp_path: Path) -> None:
     words = ["--topic", "orders", "--json", "--engine", "local", "-o", tmp_path / "page.html"]
     lines = map(json.loads, run("report", disk, *words).out.splitlines())

@@ -5,9 +5,16 @@ from collections.abc import Iterator, Mapping
 from ottla.catalog.chosen import ChosenLogs
 from ottla.errors import CorruptLogError, Row, Violation
 from ottla.format.names import LOG_START_CHECKPOINT, DirectoryState, TopicPartition
+from ottla.jobs.read.internal_topics import ranges_of_metadata
 from ottla.log.check.directory import check_directory
 from ottla.log.check.summary import Summary, combine, problems_beside, summarize
-from ottla.log.files.partition import LogDirectory, Partition, Segment, read_checkpoint
+from ottla.log.files.partition import (
+    LogDirectory,
+    Partition,
+    Segment,
+    read_checkpoint,
+    topic_id_of,
+)
 from ottla.log.tiered.names import is_remote_log
 from ottla.log.write.extent import remote_offsets, remote_range
 from ottla.storage.object_store import StorageOptions
@@ -18,13 +25,27 @@ def list_rows(
 ) -> Iterator[Row]:
     """A row for each partition, and for its segments if asked; `problems` gets what is wrong."""
     storage = chosen.storage
+    told = ranges_of_metadata(chosen.catalog)
     for directory in chosen.catalog.directories:
         problems += check_directory(directory, storage)
         starts = _log_starts(directory, problems, storage)
         for partition in chosen.of(directory):
             start = _log_start(partition, starts)
             found = list_partition(partition, start, storage, problems)
+            if told:
+                _add_range(found[0], told.get(_identity(partition, storage)))
             yield from found if with_segments else found[:1]
+
+
+def _identity(partition: Partition, storage: StorageOptions) -> tuple[str, int]:
+    return topic_id_of(partition, storage) or "", partition.name.partition
+
+
+def _add_range(row: Row, told: tuple[int, int] | None) -> None:
+    """Remote storage also has copies of what is still here: only its metadata knows of them."""
+    if told is not None:
+        first, last = row["remoteRange"] or told
+        row["remoteRange"] = [min(first, told[0]), max(last, told[1])]
 
 
 def offsets_here(row: Row) -> tuple[int | None, int]:

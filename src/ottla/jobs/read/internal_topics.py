@@ -14,7 +14,7 @@ from ottla.catalog.logs import find_logs, live_logs
 from ottla.catalog.missing import no_logs
 from ottla.connector import EXPECTED_TIMESTAMP, times_fit
 from ottla.errors import OptionError, Rule, Violation, require_sound
-from ottla.format.names import UNNAMED, FileName, FileState, Kind
+from ottla.format.names import UNNAMED, DirectoryState, FileName, FileState, Kind
 from ottla.internal.records import REMOTE_LOG_METADATA
 from ottla.internal.views import RECORD_COLUMNS, InternalView, time_columns
 from ottla.kernels.tables import Wanted
@@ -147,14 +147,19 @@ def remote_ranges(catalog: Catalog) -> Ranges:
     As its own metadata says; else a log that starts before its first segment has the rest there.
     """
     found: Ranges = {}
-    logs = live_logs(catalog)
-    for log in logs:
+    for log in live_logs(catalog):
         remote = remote_offsets(log.partition, log.log_start)
         topic_id = topic_id_of(log.partition, catalog.storage) if remote else None
         if topic_id is not None:
             found[topic_id, log.name.partition] = remote.start, remote.stop - 1
-    metadata = [log.partition for log in logs if log.name.topic == REMOTE_LOG_METADATA]
-    return found | find_ranges(metadata, catalog.storage)
+    return found | ranges_of_metadata(catalog)
+
+
+def ranges_of_metadata(catalog: Catalog) -> Ranges:
+    """What the metadata of remote storage says, where it is among the logs."""
+    found = (each for each in catalog.partitions if each.state is DirectoryState.LIVE)
+    metadata = [each for each in found if each.name.topic == REMOTE_LOG_METADATA]
+    return find_ranges(metadata, catalog.storage)
 
 
 def read_partition(
