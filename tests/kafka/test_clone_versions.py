@@ -36,6 +36,16 @@ ASKED = {
 }
 ASKED_OF_4_3 = ASKED | {
     "group configs": ("kafka.admin.ConfigCommand", "--describe", "--entity-type", "groups"),
+    "all groups": ("org.apache.kafka.tools.GroupsCommand", "--list"),
+    "share groups": (
+        "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+        *("--describe", "--all-groups"),
+    ),
+    # Of a streams group without members the tool describes nothing.
+    "streams groups": (
+        "org.apache.kafka.tools.streams.StreamsGroupCommand",
+        *("--list", "--state"),
+    ),
 }
 Said = dict[str, list[str]]
 
@@ -72,6 +82,27 @@ def join(broker: Broker, topic: str) -> None:
     assert consumer.consume(1, timeout=120)
     consumer.commit(asynchronous=False)
     consumer.close()
+
+
+def share(broker: Broker, java: JavaClients, topic: str) -> None:
+    """Be the member of a share group (KIP-932), from the first record on."""
+    words = ("--entity-type", "groups", "--entity-name", "shared", "--alter", "--add-config")
+    ask(broker, "kafka.admin.ConfigCommand", *words, "share.auto.offset.reset=earliest")
+    config = {"bootstrap.servers": broker.bootstrap, "group.id": "shared"}
+    assert java.ask(do="share", config=config, topic=topic)
+
+
+def stream(broker: Broker, java: JavaClients, topic: str, state: Path) -> None:
+    """Be the member of a streams group (KIP-1071), which copies a topic."""
+    create_topic(broker.bootstrap, "copied", retention_ms="-1")
+    config = {
+        "bootstrap.servers": broker.bootstrap,
+        "application.id": "streaming",
+        "group.protocol": "streams",
+        "auto.offset.reset": "earliest",
+        "state.dir": str(state),
+    }
+    assert java.ask(do="stream", config=config, topic=topic, to="copied", count=200) == 200
 
 
 def commit(broker: Broker, group: str, topic: str, offset: int) -> None:
@@ -113,7 +144,7 @@ def fill(broker: Broker) -> None:
 def transact(broker: Broker) -> None:
     """Committed, aborted, and left open for longer than any test takes."""
     create_topic(broker.bootstrap, "transactions", retention_ms="-1")
-    ends = {"transaction_timeout_ms": "900000"}
+    ends = {"transaction_timeout_ms": "86400000"}
     writer = Rdkafka(broker.bootstrap, transactional_id="one", **ends)
     left = Rdkafka(broker.bootstrap, transactional_id="left-open", **ends)
     for client in (writer, left):
@@ -126,12 +157,17 @@ def transact(broker: Broker) -> None:
     left.send("transactions", [Sent(b"k", b"nobody knows yet", 1_700_000_000_600)])
 
 
-def backup_of(broker: Broker, node: int, asked: dict[str, tuple[str, ...]]) -> Backup:
+def backup_of(
+    broker: Broker, node: int, asked: dict[str, tuple[str, ...]], java: JavaClients | None = None
+) -> Backup:
+    """Only with Java's clients are there groups of the kinds that Kafka 4 has."""
     broker.start()
     try:
         fill(broker)
-        if asked is ASKED_OF_4_3:
+        if java is not None:
             join(broker, "t-none")
+            share(broker, java, "t-gzip")
+            stream(broker, java, "t-lz4", broker.properties.parent / "state")
         said = ask_all(broker, asked)
         received = {
             (topic, isolation): consume_rdkafka(broker.bootstrap, topic, isolation)
@@ -159,6 +195,10 @@ def new_kraft(directory: Path, project: Path, node: int) -> Broker:
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "transaction.state.log.num.partitions": "2",
+        "transaction.max.timeout.ms": "86400000",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "2",
         "group.initial.rebalance.delay.ms": "0",
     }
     write_properties(properties, settings)
@@ -175,10 +215,13 @@ def backup_3_9(tmp_path_factory: pytest.TempPathFactory) -> Backup:
 
 
 @pytest.fixture(scope="module")
-def backup_4_3(tmp_path_factory: pytest.TempPathFactory) -> Backup:
+def backup_4_3(java: JavaClients, tmp_path_factory: pytest.TempPathFactory) -> Backup:
     broker = new_kraft(tmp_path_factory.mktemp("kraft-4.3"), KAFKA, NODE_4_3)
-    found = backup_of(broker, NODE_4_3, ASKED_OF_4_3)
+    found = backup_of(broker, NODE_4_3, ASKED_OF_4_3, java)
     assert any(line.startswith("modern t-none 0") for line in found.said["groups"])
+    # All 200 records were acknowledged, so that nothing is left to be given out.
+    assert "shared t-gzip 0 0 0" in found.said["share groups"]
+    assert "streaming Empty" in found.said["streams groups"]
     return found
 
 
@@ -211,6 +254,8 @@ def test_a_clone_is_what_the_original_was(
                 assert found == expected, (topic, isolation, consume)
             assert consume_java(java, made.bootstrap, topic, isolation) == expected
         assert committed(made, "billing", "t-lz4") == 17
+        if backup.asked is ASKED_OF_4_3:
+            assert committed(made, "streaming", "t-lz4") == 200
         go_on(made, java)
     finally:
         made.stop()

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -16,6 +17,11 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Produced;
 
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -27,7 +33,9 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * The Java clients as a child process: one JSON request a line on stdin, one JSON answer a line on stdout.
@@ -46,6 +54,8 @@ public final class Clients {
         return switch (request.get("do").asText()) {
             case "produce" -> produce(request);
             case "consume" -> consume(request);
+            case "share" -> share(request);
+            case "stream" -> stream(request);
             case "offsetsForTimes" -> offsetsForTimes(request);
             default -> throw new IllegalArgumentException(request.toString());
         };
@@ -108,6 +118,37 @@ public final class Clients {
                     records.add(fromRecord(record));
         }
         return records;
+    }
+
+    /** As a member of a share group (KIP-932): take the first records that come, acknowledge them, leave. */
+    private static JsonNode share(JsonNode request) {
+        ArrayNode records = JSON.createArrayNode();
+        try (KafkaShareConsumer<byte[], byte[]> consumer = new KafkaShareConsumer<>(
+                config(request), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.subscribe(List.of(request.get("topic").asText()));
+            while (records.isEmpty())
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200)))
+                    records.add(fromRecord(record));
+            consumer.commitSync();
+        }
+        return records;
+    }
+
+    /** As a member of a streams group (KIP-1071): copy records of one topic to another until `count` arrived. */
+    private static JsonNode stream(JsonNode request) throws Exception {
+        AtomicInteger copied = new AtomicInteger();
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream(request.get("topic").asText(), Consumed.with(Serdes.ByteArray(), Serdes.ByteArray()))
+            .peek((key, value) -> copied.incrementAndGet())
+            .to(request.get("to").asText(), Produced.with(Serdes.ByteArray(), Serdes.ByteArray()));
+        Properties config = new Properties();
+        config.putAll(config(request));
+        try (KafkaStreams streams = new KafkaStreams(builder.build(), config)) {
+            streams.start();
+            while (copied.get() < request.get("count").asInt())
+                Thread.sleep(20);
+        }
+        return JSON.getNodeFactory().numberNode(copied.get());
     }
 
     private static KafkaConsumer<byte[], byte[]> consumer(JsonNode request) {
