@@ -35,7 +35,8 @@ ISOLATION = ("read_uncommitted", "read_committed")
 # What a log of a broker must not say of partitions; metadata is loaded from a snapshot first.
 TROUBLE = re.compile(r"Recovering unflushed|runcat|stray| ERROR |orrupt|Error ")
 # A broker leads by the snapshot until it has registered, and then again: what it began to load
-# meanwhile is loaded anew.
+# meanwhile is loaded anew. A snapshot without leaders is no way out: 4.3 then empties the ISR of
+# a partition at registration and elects nobody.
 HARMLESS = re.compile(r"__cluster_metadata-0|Stopped loading records from __")
 WITH_SNAPPY = ("java-snappy", "log-append-time")
 TOPICS = (
