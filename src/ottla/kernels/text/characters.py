@@ -121,9 +121,9 @@ def put_small(out: Bytes, at: int, number: np.uint64) -> int:
     return at + count
 
 
-@called
-def put_int(out: Bytes, at: int, value: np.int64) -> int:
-    """Append a decimal number."""
+@inlined
+def put_int_inlined(out: Bytes, at: int, value: int | np.int64) -> int:
+    """The body of `put_int`, for the lines of records: a call takes a fifth of their time."""
     rest = np.uint64(value)
     if value < 0:
         out[at] = _MINUS
@@ -140,6 +140,12 @@ def put_int(out: Bytes, at: int, value: np.int64) -> int:
         at += 8
     store_u64(out, at, eight_digits(rest % _EIGHT_DIGITS))
     return at + 8
+
+
+@called
+def put_int(out: Bytes, at: int, value: np.int64) -> int:
+    """Append a decimal number."""
+    return put_int_inlined(out, at, value)
 
 
 @called
