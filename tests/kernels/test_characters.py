@@ -9,18 +9,35 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
 from ottla.kernels.bytes.memory import WIDE
-from ottla.kernels.text.characters import (
-    ESCAPED_ROOM,
-    put_base64,
-    put_int,
-    put_json_text,
-    put_readable,
-)
+from ottla.kernels.text import characters
+from ottla.kernels.text.characters import ESCAPED_ROOM
 from ottla.region import Bytes, padded
 
 Put = Callable[[Bytes, int, Bytes, int, int], int]
+
+
+@njit
+def put_int(out: Bytes, at: int, value: np.int64) -> int:
+    return characters.put_int(out, at, value)
+
+
+@njit
+def put_base64(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
+    return characters.put_base64(out, at, data, start, stop)
+
+
+@njit
+def put_json_text(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
+    return characters.put_json_text(out, at, data, start, stop)
+
+
+@njit
+def put_readable(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
+    return characters.put_readable(out, at, data, start, stop)
+
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

@@ -26,7 +26,7 @@ for one in gc.get_objects():
 """
 OTHERS = """
 from numba import config, njit
-from ottla.kernels.bytes.crc import crc32
+from ottla.kernels.bytes.crc import crc32c
 
 @njit(cache=True)
 def theirs(number):

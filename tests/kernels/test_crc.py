@@ -4,14 +4,22 @@ import zlib
 
 import numpy as np
 import pytest
+from numba import njit
 
 from naive import crc32c as naive_crc32c
-from ottla.kernels.bytes.crc import crc32, crc32c, crc32c_by_tables
+from ottla.format.arrays import Bytes
+from ottla.kernels.bytes import crc
+from ottla.kernels.bytes.crc import crc32c, crc32c_by_tables
 from ottla.region import padded
 
 # The last sizes reach the three interleaved streams of 256 and of 2048 bytes.
 SIZES = [0, 1, 7, 8, 9, 61, 767, 768, 769, 6143, 6144, 6145, 7000, 20000]
 RANDOM = np.random.default_rng(7).bytes(20003)
+
+
+@njit
+def crc32(data: Bytes, start: int, stop: int) -> int:
+    return crc.crc32(data, start, stop)
 
 
 def test_the_check_values_of_the_published_polynomials() -> None:

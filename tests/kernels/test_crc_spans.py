@@ -5,12 +5,22 @@ import zlib
 
 import numpy as np
 import pytest
+from numba import njit
 
 from naive import crc32c
-from ottla.kernels.bytes.crc_spans import CRC32, CRC32C, STEP, note_registers, span_crc
+from ottla.format.arrays import Bytes
+from ottla.kernels.bytes import crc_spans
+from ottla.kernels.bytes.crc_spans import CRC32, CRC32C, STEP, Noted, note_registers
 
 SIZE = 20_000
 LONGEST = 3000
+
+
+@njit
+def span_crc(
+    which: int, data: Bytes, origin: int, start: int, stop: int, noted: Noted
+) -> tuple[int, int]:
+    return crc_spans.span_crc(which, data, origin, start, stop, noted)
 
 
 @pytest.mark.parametrize("seed", range(5))

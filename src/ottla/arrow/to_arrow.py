@@ -107,11 +107,6 @@ class _Expanded:
         return np.where(base >= 0, add_sequence(base, delta), NO_SEQUENCE)
 
 
-def record_sequences(chunk: Chunk) -> Int64s:
-    """The sequence of each record; NO_SEQUENCE where its batch has none."""
-    return _Expanded(chunk).sequences(chunk.buffers.offset[: chunk.count])
-
-
 _FROM_BATCHES: Final[dict[str, tuple[Callable[[Batches], Ints], type[np.generic]]]] = {
     "timestampType": (timestamp_types, np.int32),
     "position": (lambda batches: batches.position, np.int64),

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ottla.arrow.to_arrow import record_sequences, records_to_arrow
+from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.attributes import (
     codec_ids,
     has_delete_horizon,
@@ -267,15 +267,12 @@ def record_columns(
     payloads = in_form(chunk, form) if form is not None and verbatim else as_stored(buffers)
     if utf8 and not chunk.header_keys_are_ascii:
         buffers = _with_utf8_keys(chunk)
-    sequence = np.full(chunk.count, -1)
-    if (part.batches.base_sequence >= 0).any() and chunk.count:
-        sequence = record_sequences(chunk)
     sizes = np.zeros(chunk.count + 1, dtype=np.int64)
     for record, tail in tails.items():
         sizes[record + 1] = len(tail)
     bounds = np.cumsum(sizes) if tails else sizes
     data = padded(b"".join(tails.values()))
-    return RecordColumns(buffers, payloads, verbatim, sequence, bounds, data)
+    return RecordColumns(buffers, payloads, verbatim, bounds, data)
 
 
 def make_plan(

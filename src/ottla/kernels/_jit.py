@@ -10,10 +10,9 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 from numba import types
 from numba.core import config, event
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.registry import CPUDispatcher
 
+from ottla.kernels._compiler import KernelCompiler, PartCompiler
 from ottla.kernels.cache import KernelCache, choose_cache
 from ottla.notices import COMPILING
 
@@ -34,6 +33,7 @@ _COMPILE: dict[str, Any] = {
     "error_model": "numpy",
     "_nrt": False,
     "no_cfunc_wrapper": True,
+    "forceinline": False,  # else what an inlined function calls is inlined as well
 }
 
 
@@ -41,17 +41,26 @@ def kernel(function: F) -> F:
     """Compile for arrays only, without the GIL, cached so that workers do not compile again."""
     if INTERPRETED:
         return function
-    compiled = _Kernel(function, targetoptions=_COMPILE)
+    compiled = _Kernel(function, targetoptions=_COMPILE, pipeline_class=KernelCompiler)
     compiled.enable_caching()
     return cast(F, compiled)
 
 
+def called(function: F) -> F:
+    """Compile for other kernels that call it; Python can not."""
+    return _part(function, {})
+
+
 def inlined(function: F) -> F:
     """Compile as a part of the kernels that call it, with no call left; Python can not call it."""
+    return _part(function, {"forceinline": True})
+
+
+def _part(function: F, more: dict[str, Any]) -> F:
     if INTERPRETED:
         return function
-    options = _COMPILE | {"forceinline": True, "no_cpython_wrapper": True}
-    return cast(F, _Inlined(function, targetoptions=options, pipeline_class=_InlinedCompiler))
+    options = _COMPILE | {"no_cpython_wrapper": True} | more
+    return cast(F, _Part(function, targetoptions=options, pipeline_class=PartCompiler))
 
 
 class _Kernel(CPUDispatcher):
@@ -68,7 +77,7 @@ class _Kernel(CPUDispatcher):
         return super().get_call_template([_plain(kind) for kind in args], plain)
 
 
-class _Inlined(_Kernel):
+class _Part(_Kernel):
     """A function that has no machine code of its own."""
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
@@ -87,42 +96,6 @@ class _Listener(event.Listener):
 
 
 event.register("numba:compile", _Listener())  # type: ignore[no-untyped-call]
-
-
-class _InlinedCompiler(CompilerBase):
-    """Numba's own compiler, but for where its result goes."""
-
-    def define_pipelines(self) -> list[Any]:
-        state = self.state
-        name = state.func_id.func_qualname
-        state.library = _InlinedLibrary(state.targetctx.codegen(), name)  # type: ignore[no-untyped-call]
-        return [DefaultPassBuilder.define_nopython_pipeline(state)]  # type: ignore[no-untyped-call]
-
-
-class _InlinedLibrary(JITCodeLibrary):
-    """Code to be linked into kernels: these are optimised and become machine code, it does not.
-
-    Numba does both for every function, with all that is inlined into it, and so many times over.
-    """
-
-    def _optimize_final_module(self) -> None: ...
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:  # noqa: ARG002
-        """There is none."""
-        self._ensure_finalized()  # type: ignore[no-untyped-call]
-        return 0
-
-    @property
-    def codegen(self) -> "_InlinedLibrary":
-        """Numba asks it for `set_env` only."""
-        return self
-
-    def set_env(self, name: str, environment: object) -> None:
-        """An environment holds what exceptions say, and kernels raise none."""
 
 
 def _plain(kind: Any) -> Any:

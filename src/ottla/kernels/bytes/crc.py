@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from ottla.format.arrays import Bytes
 from ottla.format.layout import CRC_COVERS, MESSAGE_CRC_COVERS
-from ottla.kernels._jit import INTERPRETED, i64, inlined, kernel
+from ottla.kernels._jit import INTERPRETED, called, i64, inlined, kernel
 from ottla.kernels.bytes.memory import load_u64, prefetch
 from ottla.kernels.tables import Batches
 
@@ -114,7 +114,7 @@ def crc32_register(register: np.uint64, data: Bytes, start: int, stop: int) -> n
     return _by_tables(_CRC32_TABLES, register, data, start, stop)
 
 
-@kernel
+@called
 def crc32(data: Bytes, start: int, stop: int) -> int:
     """CRC-32 of data[start:stop], as zlib has it."""
     return i64(_by_tables(_CRC32_TABLES, _MASK, data, start, stop) ^ _MASK)

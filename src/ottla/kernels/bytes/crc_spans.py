@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ottla.format.arrays import Bytes, Int64s, Words
-from ottla.kernels._jit import i64, inlined, kernel
+from ottla.kernels._jit import called, i64, inlined
 from ottla.kernels.bytes.crc import CASTAGNOLI, IEEE, crc32_register, crc32c_register
 from ottla.kernels.bytes.memory import prefetch
 
@@ -101,7 +101,7 @@ def _register_at(which: int, data: Bytes, origin: int, position: int, noted: Not
     return _sum(which, register, data, begin + index * STEP - origin, position - origin)
 
 
-@kernel
+@called
 def span_crc(
     which: int, data: Bytes, origin: int, start: int, stop: int, noted: Noted
 ) -> tuple[int, int]:

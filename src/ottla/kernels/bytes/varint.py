@@ -8,14 +8,14 @@ dropped, as in Kafka.
 import numpy as np
 
 from ottla.format.arrays import Bytes
-from ottla.kernels._jit import i64, inlined, kernel
+from ottla.kernels._jit import called, i64, inlined
 from ottla.kernels.status import RECORD_TRUNCATED, VARINT_TOO_LONG
 
 MAX_VARINT_SIZE = 5
 MAX_VARLONG_SIZE = 10
 
 
-@kernel
+@called
 def read_long_form(data: Bytes, at: int, end: int, most: int) -> tuple[np.uint64, int]:
     """An unsigned varint of up to `most` bytes."""
     raw = np.uint64(0)

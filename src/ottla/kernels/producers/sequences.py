@@ -4,7 +4,7 @@ Java computes them in ints, and a damaged delta overflows on the way: so must we
 """
 
 from ottla.format.arrays import Int64s
-from ottla.format.sentinels import MAX_SEQUENCE
+from ottla.format.sentinels import MAX_SEQUENCE, NO_SEQUENCE
 from ottla.kernels._jit import i64, inlined, kernel
 
 
@@ -21,6 +21,12 @@ def add_sequence(base: int, increment: int) -> int:
     if base > as_int32(MAX_SEQUENCE - increment):
         return as_int32(increment - as_int32(MAX_SEQUENCE - base) - 1)
     return as_int32(base + increment)
+
+
+@inlined
+def record_sequence(base: int, delta: int) -> int:
+    """That of a record so many offsets after the first of its batch, if that has one."""
+    return add_sequence(base, delta) if base >= 0 else i64(NO_SEQUENCE)
 
 
 @inlined

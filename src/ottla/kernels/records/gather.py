@@ -10,7 +10,7 @@ from ottla.format import attributes
 from ottla.format.arrays import PADDING, Bytes, Int32s, Int64s
 from ottla.format.attributes import LOG_APPEND_TIME
 from ottla.format.layout import LENGTH_POSITION, LOG_OVERHEAD
-from ottla.kernels._jit import i64, inlined, kernel
+from ottla.kernels._jit import called, i64, inlined, kernel
 from ottla.kernels.bytes.ints import read_i32, read_i64, wrapping_add
 from ottla.kernels.bytes.memory import copy_wide
 from ottla.kernels.records.legacy import inner_crc, locate_fields, message_timestamp
@@ -265,7 +265,7 @@ def gather_v2(
     return status
 
 
-@kernel
+@called
 def gather_legacy(
     data: Bytes,
     row: int,

@@ -17,7 +17,7 @@ from ottla.format.layout import (
     VALUE_LENGTH_SIZE,
 )
 from ottla.format.sentinels import NO_TIMESTAMP
-from ottla.kernels._jit import i64, inlined, kernel
+from ottla.kernels._jit import called, i64, inlined, kernel
 from ottla.kernels.bytes.crc import crc32
 from ottla.kernels.bytes.ints import read_i32, read_i64, read_u32, wrapping_add
 from ottla.kernels.status import (
@@ -74,7 +74,7 @@ def inner_crc(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return stored, crc32(data, at + MESSAGE_CRC_COVERS, end)
 
 
-@kernel
+@called
 def check_messages(
     data: Bytes, row: int, batches: Batches, payloads: Payloads
 ) -> tuple[int, int, int]:

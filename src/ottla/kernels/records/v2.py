@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.format.arrays import Bytes
 from ottla.format.layout import RECORD_ATTRIBUTES_SIZE
-from ottla.kernels._jit import i64, inlined, kernel
+from ottla.kernels._jit import called, i64, inlined
 from ottla.kernels.bytes.varint import read_varint, read_varlong
 from ottla.kernels.status import (
     BYTES_REMAIN,
@@ -115,7 +115,7 @@ def locate_header(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, i
     return OK, key_at, key_size, value_at, value_size, after
 
 
-@kernel
+@called
 def check_records(data: Bytes, start: int, stop: int, count: int) -> tuple[int, int, int]:
     """Walk the records of a batch and return (status, index, at) of the first broken one."""
     at = start

@@ -56,7 +56,7 @@ from ottla.format.layout import (
     VALUE_LENGTH_SIZE,
 )
 from ottla.format.sentinels import NO_OFFSET, NO_TIMESTAMP
-from ottla.kernels._jit import i64, inlined, kernel
+from ottla.kernels._jit import called, i64, inlined, kernel
 from ottla.kernels.bytes.crc import crc32, crc32c_inlined
 from ottla.kernels.bytes.crc_spans import CRC32, CRC32C, STEP, Noted, note_registers, span_crc
 from ottla.kernels.bytes.ints import read_i8, read_i16, read_i32, read_i64, read_u32
@@ -222,7 +222,7 @@ def _is_sealed(data: Bytes, at: int, size: int, origin: int, search: SearchState
     return crc == stored
 
 
-@kernel
+@called
 def sensible_size(data: Bytes, at: int, held: int, end: int, max_batch_bytes: int) -> int:
     """The size of a frame that makes sense at `at`, else 0.
 
@@ -286,7 +286,7 @@ def leads_to(
     return 1
 
 
-@kernel
+@called
 def _leads_to_fence(
     data: Bytes,
     at: int,
@@ -368,7 +368,7 @@ def value_end(
     return 0
 
 
-@kernel
+@called
 def _end_of_batches(
     data: Bytes,
     at: int,

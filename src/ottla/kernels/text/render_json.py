@@ -3,7 +3,7 @@
 import numpy as np
 
 from ottla.format.arrays import Bytes, Int64s
-from ottla.kernels._jit import inlined, kernel
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.text import render
 from ottla.kernels.text.characters import (
     BASE64_ROOM,
@@ -22,6 +22,8 @@ from ottla.kernels.text.render_tables import (
     put_codec,
     put_flag,
     put_number,
+    put_record_number,
+    put_sequence,
     put_timestamp_type,
 )
 
@@ -165,11 +167,11 @@ def put_record_json(
     """Append the object of a record."""
     buffers = records.buffers
     shown = records.payloads
-    at = put_number(out, at, _RECORD, batches.stored.position[row])
-    at = put_number(out, at, _INDEX, buffers.index[record])
-    at = put_number(out, at, _OFFSET, buffers.offset[record])
-    at = put_number(out, at, _TIMESTAMP, buffers.timestamp[record])
-    at = put_number(out, at, _SEQUENCE, records.sequence[record])
+    at = put_record_number(out, at, _RECORD, batches.stored.position[row])
+    at = put_record_number(out, at, _INDEX, buffers.index[record])
+    at = put_record_number(out, at, _OFFSET, buffers.offset[record])
+    at = put_record_number(out, at, _TIMESTAMP, buffers.timestamp[record])
+    at = put_sequence(out, at, _SEQUENCE, batches.stored, row, i64(buffers.offset[record]))
     at = put_phrase(out, at, _KEY)
     at = put_data(
         out,

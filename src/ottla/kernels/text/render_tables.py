@@ -6,9 +6,17 @@ import numpy as np
 
 from ottla.format.arrays import Bools, Bytes, Int32s, Int64s
 from ottla.format.attributes import CODEC_NAMES, TIMESTAMP_TYPE_NAMES, Codec, TimestampType
-from ottla.kernels._jit import inlined
+from ottla.kernels._jit import i64, inlined
+from ottla.kernels.bytes.ints import wrapping_subtract
+from ottla.kernels.producers.sequences import record_sequence
 from ottla.kernels.tables import Batches, RecordBuffers
-from ottla.kernels.text.characters import NUMBER_ROOM, phrase, put_int, put_phrase
+from ottla.kernels.text.characters import (
+    NUMBER_ROOM,
+    phrase,
+    put_int,
+    put_int_inlined,
+    put_phrase,
+)
 
 LINE_ROOM: Final = 1024 + 24 * NUMBER_ROOM  # the words, numbers and overshoot of any line
 HEADER_ROOM: Final = 16  # what is around the key and value of one header
@@ -49,7 +57,6 @@ class RecordColumns(NamedTuple):
     buffers: RecordBuffers
     payloads: ShownPayloads
     verbatim: bool
-    sequence: Int64s
     tail_bounds: Int64s
     tails: Bytes
 
@@ -84,6 +91,20 @@ def is_valid(bits: Bytes, index: int) -> bool:
 def put_number(out: Bytes, at: int, name: Bytes, value: np.int64) -> int:
     """Append a name and a number."""
     return put_int(out, put_phrase(out, at, name), value)
+
+
+@inlined
+def put_record_number(out: Bytes, at: int, name: Bytes, value: int | np.int64) -> int:
+    """The same in the line of a record, of which there are many."""
+    return put_int_inlined(out, put_phrase(out, at, name), value)
+
+
+@inlined
+def put_sequence(out: Bytes, at: int, name: Bytes, stored: Batches, row: int, offset: int) -> int:
+    """Append a name and the sequence of the record that has this offset."""
+    delta = wrapping_subtract(offset, i64(stored.base_offset[row]))
+    sequence = record_sequence(i64(stored.base_sequence[row]), delta)
+    return put_record_number(out, at, name, sequence)
 
 
 @inlined

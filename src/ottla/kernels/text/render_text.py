@@ -3,7 +3,7 @@
 import numpy as np
 
 from ottla.format.arrays import Bytes, Int64s
-from ottla.kernels._jit import inlined, kernel
+from ottla.kernels._jit import i64, inlined, kernel
 from ottla.kernels.text import render
 from ottla.kernels.text.characters import (
     ESCAPED_ROOM,
@@ -20,6 +20,8 @@ from ottla.kernels.text.render_tables import (
     put_codec,
     put_flag,
     put_number,
+    put_record_number,
+    put_sequence,
     put_timestamp_type,
 )
 
@@ -141,16 +143,16 @@ def put_record_text(
     values = buffers.value_bounds
     has_key = is_valid(buffers.key_valid, record)
     has_value = is_valid(buffers.value_valid, record)
-    at = put_number(out, at, _RECORD, buffers.offset[record])
+    at = put_record_number(out, at, _RECORD, buffers.offset[record])
     at = put_phrase(out, at, _SPACE)
     at = put_timestamp_type(out, at, batches.timestamp_type[row])
-    at = put_number(out, at, _COLON, buffers.timestamp[record])
+    at = put_record_number(out, at, _COLON, buffers.timestamp[record])
     key_size = np.int64(keys[record + 1]) - keys[record]
-    at = put_number(out, at, _KEY_SIZE, key_size if has_key else np.int64(-1))
+    at = put_record_number(out, at, _KEY_SIZE, key_size if has_key else np.int64(-1))
     value_size = np.int64(values[record + 1]) - values[record]
-    at = put_number(out, at, _VALUE_SIZE, value_size if has_value else np.int64(-1))
+    at = put_record_number(out, at, _VALUE_SIZE, value_size if has_value else np.int64(-1))
     if batches.stored.magic[row] >= 2:
-        at = put_number(out, at, _SEQUENCE, records.sequence[record])
+        at = put_sequence(out, at, _SEQUENCE, batches.stored, row, i64(buffers.offset[record]))
         at = put_headers_text(out, at, records, record)
     elif batches.codec[row] == 0:
         # kafka-dump-log shows the CRC of wrapped messages too; here a wrong one is an error line.
