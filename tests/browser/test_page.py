@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
 
 from browser.chromium import drawn_after, show, start_browser
 from choosing import choose
@@ -407,8 +408,10 @@ def test_of_500_partitions_the_healthy_ones_are_folded(
     summary = driver.find_element(By.CSS_SELECTOR, "#health summary")
     assert summary.text.startswith("502 partitions without findings")
     summary.click()
-    lanes = driver.find_elements(By.CSS_SELECTOR, "#health .lane")
-    assert len(lanes) == 504
+    # The page draws them when it hears that they were unfolded, which is a moment later.
+    everyone = (By.CSS_SELECTOR, "#health .lane")
+    WebDriverWait(driver, 30).until(lambda page: len(page.find_elements(*everyone)) > 2)
+    assert len(driver.find_elements(*everyone)) == 504
     assert len(shown_rows(driver, "topics")) == 172
 
 

@@ -96,6 +96,12 @@ def _files(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
 
 
+def _write(path: Path, content: bytes) -> None:
+    """Write what is a file, or nothing yet: a pipe would wait, and a link leads elsewhere."""
+    if not os.path.lexists(path) or (path.is_file() and not path.is_symlink()):
+        path.write_bytes(content)
+
+
 def _bytes(chooser: random.Random, root: Path) -> None:
     path = chooser.choice(_files(root))
     data = bytearray(path.read_bytes())
@@ -148,15 +154,14 @@ def _side_file(chooser: random.Random, root: Path) -> None:
     if chooser.random() < 0.3:
         path = root / "logs" / chooser.choice(_SIDES)
     content = chooser.choice([chooser.choice(_TEXT).encode(), chooser.randbytes(60), bytes(60)])
-    if not path.is_dir():
-        path.write_bytes(content)
+    _write(path, content)
 
 
 def _folder(chooser: random.Random, root: Path) -> None:
     path = root / "logs" / chooser.choice(_FOLDERS)
     path.mkdir(exist_ok=True, parents=True)
     if chooser.random() < 0.5:
-        (path / chooser.choice(_NAMES)).write_bytes(chooser.randbytes(80))
+        _write(path / chooser.choice(_NAMES), chooser.randbytes(80))
 
 
 def _rename(chooser: random.Random, root: Path) -> None:

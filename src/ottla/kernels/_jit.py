@@ -60,7 +60,7 @@ def _part(function: F, more: dict[str, Any]) -> F:
     if INTERPRETED:
         return function
     options = _COMPILE | {"no_cpython_wrapper": True} | more
-    return cast(F, _Part(function, targetoptions=options, pipeline_class=PartCompiler))
+    return cast(F, _KernelPart(function, targetoptions=options, pipeline_class=PartCompiler))
 
 
 class _Kernel(CPUDispatcher):
@@ -77,7 +77,7 @@ class _Kernel(CPUDispatcher):
         return super().get_call_template([_plain(kind) for kind in args], plain)
 
 
-class _Part(_Kernel):
+class _KernelPart(_Kernel):
     """A function that has no machine code of its own."""
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
