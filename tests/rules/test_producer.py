@@ -323,6 +323,16 @@ def test_an_open_transaction_keeps_its_producer() -> None:
     assert entry(remove_expired(kept, 10 * DAY), ID) is None
 
 
+def test_an_open_transaction_from_offset_minus_one_keeps_its_producer() -> None:
+    """A damaged batch may say that it begins there (seed 14515 of the fuzz)."""
+    state = empty_state()
+    log = [data_batch(-1, producer=(1, 0, 0), timestamp=0, transactional=True)]
+    _, batches, markers = tables(log)
+    append(state, batches, markers, Origin.CLIENT)
+    assert open_rows(state) == [0]
+    assert open_rows(remove_expired(state, 10 * DAY)) == [0]
+
+
 def test_expiry_keeps_the_order_of_open_transactions() -> None:
     state = empty_state()
     log = [

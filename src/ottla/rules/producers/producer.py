@@ -263,9 +263,10 @@ def remove_expired(
 ) -> ProducerState:
     """Without the producers that have been idle for too long, by the time of their data."""
     entries = state.producers
-    idle = now - entries.last_timestamp[: state.count] >= expiration_ms
-    kept = np.flatnonzero(~idle | (entries.first_offset[: state.count] != NO_OFFSET))
-    return _with_rows(state, kept)
+    kept = now - entries.last_timestamp[: state.count] < expiration_ms
+    # Not by the first offset: that of a transaction may be -1, where a batch says so.
+    kept[open_rows(state)] = True
+    return _with_rows(state, np.flatnonzero(kept))
 
 
 def _with_rows(state: ProducerState, rows: npt.NDArray[np.intp]) -> ProducerState:
