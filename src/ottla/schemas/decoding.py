@@ -1,0 +1,419 @@
+"""Keys or values of a topic as typed columns, by the schemas of a registry.
+
+Which types there are is decided once, before anything is read (`plan_payloads`): each has a reader,
+the newest schema of its name that can be used. Whatever a record turns out to be after that, it is
+a value of one of these types, or null, and its bytes and the reason are kept.
+"""
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.errors import OptionError, SchemaError
+from ottla.format.arrays import Bools
+from ottla.schemas.fitting import bisect, fit, fit_type
+from ottla.schemas.payloads import (
+    Ints,
+    Named,
+    Naming,
+    Wire,
+    Writer,
+    split_column,
+    take_payloads,
+)
+from ottla.schemas.registry import NO_ID, Registry, SchemaType, State, Version
+
+_MOST_COUNTED: Final = 1000  # schemas that an account names one by one
+_MOST_TRIED: Final = 20  # versions, from the newest on, for one that can be used
+
+
+class Fault(StrEnum):
+    """Why a payload is not decoded."""
+
+    NOT_NAMED = "names no schema"
+    UNKNOWN = "no such schema"
+    UNUSABLE = "unusable schema"
+    UNRESOLVED = "does not resolve"
+    OTHER_TYPE = "another type"
+    ENCODED = "encoded by a rule"
+    BROKEN = "broken payload"
+    TOO_LARGE = "too large"
+    NO_ROOM = "no room in the column"
+
+
+class Decoder(Protocol):
+    """Payloads of one writer to a column of one type."""
+
+    arrow_type: pa.DataType
+
+    def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Bools]:
+        """A column, and which rows failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A type of records in a topic: its name, its column, and the schema that it is read with."""
+
+    name: str
+    column: str
+    type: SchemaType
+    reader: Version
+    arrow_type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadPlan:
+    """How the keys or the values of a topic are decoded; `told` is for people."""
+
+    topic: str
+    side: str
+    wire: Wire
+    registry: Registry
+    types: tuple[RecordType, ...]
+    told: tuple[str, ...]
+    max_bytes: int
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Of the column: that of the only type, else a struct with a field for each."""
+        if len(self.types) == 1:
+            return self.types[0].arrow_type
+        return pa.struct([pa.field(one.column, one.arrow_type) for one in self.types])
+
+    def type_of(self, kind: SchemaType, name: str) -> int | None:
+        for at, one in enumerate(self.types):
+            if (one.type, one.name) == (kind, name):
+                return at
+        return None
+
+
+class Decoded(NamedTuple):
+    """A column; where it failed it is null. `types` are the numbers of the types, -1 for none."""
+
+    column: pa.Array
+    failed: Bools
+    types: Ints
+
+
+def language(kind: SchemaType) -> Any:
+    """The module for a language; that of Protobuf needs packages that few have."""
+    if kind is SchemaType.AVRO:
+        from ottla.schemas import avro_language
+
+        return avro_language
+    if kind is SchemaType.PROTOBUF:
+        from ottla.schemas import protobuf_language
+
+        return protobuf_language
+    from ottla.schemas import json_language
+
+    return json_language
+
+
+class _Found(NamedTuple):
+    """A schema that a topic uses, or would by the name of its subject."""
+
+    version: Version
+    indexes: tuple[int, ...] = (0,)
+
+
+def plan_payloads(
+    registry: Registry,
+    topic: str,
+    side: str,
+    *,
+    wire: Wire,
+    only: SchemaType | None,
+    seen: Iterable[tuple[Writer, tuple[int, ...]]],
+    max_bytes: int,
+) -> PayloadPlan:
+    """Decide on the types of a topic: those of its subjects, and those that its records use."""
+    told: list[str] = []
+    groups: dict[tuple[SchemaType, str], list[_Found]] = {}
+    for found in _candidates(registry, topic, side, seen):
+        if only is not None and found.version.type is not only:
+            continue
+        try:
+            names = language(found.version.type).names(found.version, registry, found.indexes)
+        except SchemaError as error:
+            told.append(f"{found.version} can not be used: {error}")
+            continue
+        for name in names:
+            groups.setdefault((found.version.type, name), []).append(found)
+    types: list[RecordType] = []
+    for (kind, name), members in groups.items():
+        made = _choose_reader(registry, kind, name, members, told)
+        if made is not None:
+            types.append(made)
+    if not types:
+        why = f": {told[0]}" if told else ""
+        raise OptionError(
+            f"no schema for the {side}s of {topic} can be used{why}; `ottla schemas` shows what"
+            " there is"
+        )
+    _tell_rules(groups, told)
+    columns = _columns([one.name for one in types])
+    named = tuple(
+        RecordType(one.name, column, one.type, one.reader, one.arrow_type)
+        for one, column in zip(types, columns, strict=True)
+    )
+    return PayloadPlan(topic, side, wire, registry, named, tuple(dict.fromkeys(told)), max_bytes)
+
+
+def _candidates(
+    registry: Registry, topic: str, side: str, seen: Iterable[tuple[Writer, tuple[int, ...]]]
+) -> Iterator[_Found]:
+    subjects = registry.subjects_named(f"{topic}-{side}")[:1]
+    for subject in subjects:
+        for version in registry.of_subject(subject)[:_MOST_TRIED]:
+            if version.state is not State.HARD:
+                yield _Found(version)
+    for writer, indexes in seen:
+        found = find_writer(registry, writer, topic, side)
+        if found is not None:
+            yield _Found(found, indexes)
+
+
+def find_writer(registry: Registry, writer: Writer, topic: str, side: str) -> Version | None:
+    """The schema that payloads name; without ids in the registry, that of the topic's subject."""
+    if writer.naming is Naming.ID and isinstance(writer.value, int):
+        found = registry.find_id(writer.value)
+    elif writer.naming is Naming.GUID:
+        found = registry.find_guid(str(writer.value))
+    elif writer.naming is Naming.FINGERPRINT:
+        found = _find_fingerprint(registry, int(writer.value))
+    elif writer.wire is Wire.NONE:
+        newest = [
+            one
+            for subject in registry.subjects_named(f"{topic}-{side}")[:1]
+            for one in registry.of_subject(subject)[:1]
+        ]
+        return newest[0] if newest else None
+    else:
+        return None
+    if found is None:
+        files = [one for one in registry.of_subject(f"{topic}-{side}") if one.id == NO_ID]
+        found = files[0] if files else None
+    return found
+
+
+def _find_fingerprint(registry: Registry, number: int) -> Version | None:
+    from ottla.schemas.avro_language import fingerprint_of
+
+    for one in registry.versions:
+        if one.type is SchemaType.AVRO and fingerprint_of(one, registry) == number:
+            return one
+    return None
+
+
+def _choose_reader(
+    registry: Registry,
+    kind: SchemaType,
+    name: str,
+    members: Sequence[_Found],
+    told: list[str],
+) -> RecordType | None:
+    """The newest schema of a name that can be used; what is newer and can not is told."""
+    subjects = dict.fromkeys(one.version.subject for one in members)
+    versions = [one for subject in subjects for one in registry.of_subject(subject)[:_MOST_TRIED]]
+    versions += [one.version for one in members]
+    spoken = language(kind)
+    for version in dict.fromkeys(one for one in versions if one.type is kind):
+        try:
+            if name not in spoken.all_names(version, registry):
+                continue
+            arrow_type = fit_type(spoken.decoder(version, version, name, registry).arrow_type)
+        except SchemaError as error:
+            told.append(f"{version} can not be used: {error}")
+            continue
+        return RecordType(name, name, kind, version, arrow_type)
+    return None
+
+
+def _tell_rules(
+    groups: dict[tuple[SchemaType, str], list[_Found]], told: list[str]
+) -> None:
+    for version in dict.fromkeys(one.version for each in groups.values() for one in each):
+        if version.encoding_rules:
+            rules = ", ".join(version.encoding_rules)
+            told.append(f"{version} has rules that encode payloads ({rules}): they stay bytes")
+        if any("ENCRYPT" in rule for rule in version.field_rules):
+            told.append(f"{version} has rules that encrypt fields: these stay as they are")
+
+
+def _columns(names: Sequence[str]) -> list[str]:
+    """Names of columns: the last part of a type's name, or all of it where two end alike."""
+    short = [_plain(name.rpartition(".")[2]) for name in names]
+    lower = Counter(name.lower() for name in short)
+    chosen = [
+        one if lower[one.lower()] == 1 else _plain(name)
+        for one, name in zip(short, names, strict=True)
+    ]
+    taken: set[str] = set()
+    for at, name in enumerate(chosen):
+        number = 1
+        while chosen[at].lower() in taken:
+            number += 1
+            chosen[at] = f"{name}_{number}"
+        taken.add(chosen[at].lower())
+    return chosen
+
+
+def _plain(name: str) -> str:
+    return "".join(one if one.isalnum() or one == "_" else "_" for one in name) or "_"
+
+
+@dataclass(slots=True)
+class PayloadDecoder:
+    """Decodes columns by a plan and counts: records by schema, failures by reason and schema."""
+
+    plan: PayloadPlan
+    decoded: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    _decoders: dict[Any, Any] = field(default_factory=dict)
+
+    def decode(self, values: pa.Array, headers: pa.Array | None) -> Decoded:
+        """The column of the plan's type for a column of bytes."""
+        work = _Work(self.plan, values)
+        for named in split_column(
+            values, headers, self.plan.side, self.plan.wire, self.plan.registry
+        ):
+            self._decode_named(named, work)
+        return work.finish()
+
+    def _decode_named(self, named: Named, work: "_Work") -> None:
+        plan = self.plan
+        version = find_writer(plan.registry, named.writer, plan.topic, plan.side)
+        if version is None:
+            is_bare = named.writer.naming is Naming.NONE
+            self._fail(Fault.NOT_NAMED if is_bare else Fault.UNKNOWN, named.writer, named.rows)
+            return
+        if version.encoding_rules:
+            self._fail(Fault.ENCODED, named.writer, named.rows)
+            return
+        payloads, rows = take_payloads(work.values, named), named.rows
+        if named.writer.is_zipped:
+            payloads, ok = _unzipped(payloads, work.budget)
+            self._fail(Fault.TOO_LARGE, named.writer, rows[~ok])
+            payloads, rows = payloads.filter(pa.array(ok)), rows[ok]
+            work.spend(payloads)
+        spoken = language(version.type)
+        for part in spoken.split(payloads, named.writer):
+            chosen = rows[part.rows]
+            decoder = self._decoder(version, named.writer, part.indexes)
+            if isinstance(decoder, Fault):
+                self._fail(decoder, named.writer, chosen)
+                continue
+            at, run = decoder
+            column, bad = run.decode(part.payloads, work.budget)
+            self._fail(Fault.BROKEN, named.writer, chosen[bad])
+            column, chosen = column.filter(pa.array(~bad)), chosen[~bad]
+            kind = plan.types[at].arrow_type
+            column, unfit = bisect(column, lambda each, kind=kind: fit(each, kind), kind)
+            self._fail(Fault.NO_ROOM, named.writer, chosen[unfit])
+            column, chosen = column.filter(pa.array(~unfit)), chosen[~unfit]
+            work.put(at, chosen, column)
+            self._count(self.decoded, str(named.writer), chosen.size)
+
+    def _decoder(self, version: Version, writer: Writer, indexes: tuple[int, ...]) -> Any:
+        """The number of a type and what decodes to it, or why nothing does."""
+        key = version.subject, version.version, version.id, writer.wire, indexes
+        if key not in self._decoders:
+            self._decoders[key] = self._find_decoder(version, writer, indexes)
+        return self._decoders[key]
+
+    def _find_decoder(self, version: Version, writer: Writer, indexes: tuple[int, ...]) -> Any:
+        spoken, registry = language(version.type), self.plan.registry
+        try:
+            (name, *_) = spoken.names(version, registry, indexes)
+        except (SchemaError, ValueError):
+            return Fault.UNUSABLE
+        at = self.plan.type_of(version.type, name)
+        if at is None:
+            return Fault.OTHER_TYPE
+        reader = self.plan.types[at].reader
+        try:
+            made = spoken.decoder(version, reader, name, registry, writer.wire)
+        except SchemaError:
+            return Fault.UNRESOLVED
+        return at, made
+
+    def _fail(self, fault: Fault, writer: Writer, rows: Ints) -> None:
+        self._count(self.failed, f"{fault}: {writer}", rows.size)
+
+    def _count(self, counter: Counter[str], name: str, count: int) -> None:
+        if count:
+            full = len(counter) >= _MOST_COUNTED and name not in counter
+            counter["others" if full else name] += int(count)
+
+
+class _Work:
+    """A column while it is made: pieces of each type and the rows that they are for."""
+
+    def __init__(self, plan: PayloadPlan, values: pa.Array) -> None:
+        self.plan = plan
+        self.values = values
+        self.present = values.is_valid().to_numpy(zero_copy_only=False)
+        self.budget = plan.max_bytes
+        self.pieces: list[tuple[list[Ints], list[pa.Array]]] = [([], []) for _ in plan.types]
+        self.types = np.full(len(values), -1, np.int64)
+
+    def spend(self, column: pa.Array) -> None:
+        """One budget for a whole column, however many schemas it has."""
+        self.budget = max(0, self.budget - column.nbytes)
+
+    def put(self, at: int, rows: Ints, column: pa.Array) -> None:
+        if rows.size:
+            self.pieces[at][0].append(rows)
+            self.pieces[at][1].append(column)
+            self.types[rows] = at
+            self.spend(column)
+
+    def finish(self) -> Decoded:
+        columns = [self._join(at) for at in range(len(self.plan.types))]
+        none = self.types < 0
+        failed = none & self.present
+        if len(columns) == 1:
+            return Decoded(columns[0], failed, self.types)
+        fields = list(self.plan.arrow_type)
+        mask = pa.array(none)
+        column = pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
+        return Decoded(column, failed, self.types)
+
+    def _join(self, at: int) -> pa.Array:
+        rows, columns = self.pieces[at]
+        count = len(self.values)
+        if not rows:
+            return pa.nulls(count, self.plan.types[at].arrow_type)
+        places = np.concatenate(rows)
+        joined = pa.concat_arrays(columns) if len(columns) > 1 else columns[0]
+        if places.size == count and (np.diff(places) > 0).all():
+            return joined
+        order = np.full(count, -1, np.int64)
+        order[places] = np.arange(places.size)
+        return joined.take(pa.array(order, mask=order < 0))
+
+
+def _unzipped(payloads: pa.Array, budget: int) -> tuple[pa.Array, Bools]:
+    """What zlib packed, as long as all of it stays below the budget."""
+    made: list[bytes | None] = []
+    for payload in payloads.to_pylist():
+        unzip = zlib.decompressobj()
+        try:
+            data = unzip.decompress(payload, budget + 1)
+        except zlib.error:
+            made.append(None)
+            continue
+        if len(data) > budget or not unzip.eof:
+            made.append(None)
+            continue
+        budget -= len(data)
+        made.append(data)
+    ok = np.array([each is not None for each in made], np.bool_)
+    return pa.array(made, pa.binary()), ok
