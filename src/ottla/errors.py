@@ -289,6 +289,10 @@ class OptionError(WordedError, ValueError):
     """The caller asked for something that makes no sense; the message says what would."""
 
 
+class SchemaError(WordedError, ValueError):
+    """A schema makes no sense, or two of them do not go together; the message says why."""
+
+
 class DataLossError(WordedError):
     """Records that were asked for are gone, and the caller said that this is an error."""
 
