@@ -21,6 +21,10 @@ def run(arguments: argparse.Namespace) -> int:
     options = ExportOptions(
         format=arguments.format,
         value_as=arguments.value_as,
+        key_as=arguments.key_as,
+        schemas=arguments.schemas,
+        wire=arguments.wire,
+        each=arguments.schema == "each",
         mode=arguments.mode,
         isolation=arguments.isolation_level,
         batch_columns=arguments.batch_columns,

@@ -8,12 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.errors import SchemaError
-
-from ottla.format.arrays import Bools
-from ottla.schemas.avro import AvroProgram, AvroSchema, compile_avro, decode_avro, parse_avro
-from ottla.schemas.payloads import Part, Wire, Writer
+from ottla.schemas.avro import (
+    AvroFault,
+    AvroSchema,
+    compile_avro,
+    decode_avro,
+    parse_avro,
+)
+from ottla.schemas.payloads import Faults, Part, Writer
+from ottla.schemas.plans import Wire
 from ottla.schemas.registry import Registry, Version
-from ottla.schemas.wire import fingerprint
 
 _RAW: Final = "bytes"
 
@@ -21,11 +25,6 @@ _RAW: Final = "bytes"
 @lru_cache(maxsize=256)
 def _parsed(text: str, references: tuple[str, ...]) -> AvroSchema:
     return parse_avro(text, references)
-
-
-@lru_cache(maxsize=256)
-def _compiled(writer: AvroSchema, reader: AvroSchema) -> AvroProgram:
-    return compile_avro(writer, reader)
 
 
 def parse_version(version: Version, registry: Registry) -> AvroSchema:
@@ -42,6 +41,8 @@ def record_name(schema: AvroSchema) -> str:
 
 @lru_cache(maxsize=4096)
 def _fingerprint(schema: AvroSchema) -> int:
+    from ottla.schemas.wire import fingerprint
+
     return fingerprint(schema)
 
 
@@ -57,18 +58,21 @@ class AvroDecoder:
     """Datums of one writer's schema as a column of the reader's."""
 
     def __init__(self, writer: AvroSchema, reader: AvroSchema, *, is_confluent: bool) -> None:
-        self.program = _compiled(writer, reader)
+        self.program = compile_avro(writer, reader)
         self.arrow_type: pa.DataType = self.program.arrow_type
         # Confluent writes values of the schema "bytes" as they are, without their length.
         kinds = {schema.types[schema.root].kind for schema in (writer, reader)}
         self.is_raw = is_confluent and kinds == {_RAW} and pa.types.is_binary(self.arrow_type)
 
-    def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Bools]:
-        """A column, and which rows failed."""
+    def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Faults]:
+        """A column, and what is wrong with each row; 0 for nothing."""
         if self.is_raw:
-            return payloads, np.zeros(len(payloads), np.bool_)
-        column, reasons = decode_avro(self.program, payloads, max_bytes)
-        return column, np.asarray(reasons) != 0
+            return payloads, np.zeros(len(payloads), np.uint8)
+        return decode_avro(self.program, payloads, max_bytes)
+
+    def say(self, fault: int) -> str:
+        """What is wrong, in a word."""
+        return AvroFault(fault).name.lower().replace("_", "-")
 
 
 def split(payloads: pa.Array, writer: Writer) -> Iterator[Part]:  # noqa: ARG001

@@ -19,14 +19,15 @@ from ottla.errors import OptionError, SchemaError
 from ottla.format.arrays import Bools
 from ottla.schemas.fitting import bisect, fit, fit_type
 from ottla.schemas.payloads import (
+    Faults,
     Ints,
     Named,
     Naming,
-    Wire,
     Writer,
     split_column,
     take_payloads,
 )
+from ottla.schemas.plans import Wire
 from ottla.schemas.registry import NO_ID, Registry, SchemaType, State, Version
 
 _MOST_COUNTED: Final = 1000  # schemas that an account names one by one
@@ -52,8 +53,11 @@ class Decoder(Protocol):
 
     arrow_type: pa.DataType
 
-    def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Bools]:
-        """A column, and which rows failed."""
+    def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Faults]:
+        """A column, and what is wrong with each row; 0 for nothing."""
+
+    def say(self, fault: int) -> str:
+        """What is wrong, in a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +240,7 @@ def _choose_reader(
     return None
 
 
-def _tell_rules(
-    groups: dict[tuple[SchemaType, str], list[_Found]], told: list[str]
-) -> None:
+def _tell_rules(groups: dict[tuple[SchemaType, str], list[_Found]], told: list[str]) -> None:
     for version in dict.fromkeys(one.version for each in groups.values() for one in each):
         if version.encoding_rules:
             rules = ", ".join(version.encoding_rules)
@@ -311,8 +313,11 @@ class PayloadDecoder:
                 self._fail(decoder, named.writer, chosen)
                 continue
             at, run = decoder
-            column, bad = run.decode(part.payloads, work.budget)
-            self._fail(Fault.BROKEN, named.writer, chosen[bad])
+            column, faults = run.decode(part.payloads, work.budget)
+            bad = faults != 0
+            for code in np.unique(faults[bad]).tolist():
+                why = f"{Fault.BROKEN} ({run.say(code)})"
+                self._fail(why, named.writer, chosen[faults == code])
             column, chosen = column.filter(pa.array(~bad)), chosen[~bad]
             kind = plan.types[at].arrow_type
             column, unfit = bisect(column, lambda each, kind=kind: fit(each, kind), kind)
@@ -344,7 +349,7 @@ class PayloadDecoder:
             return Fault.UNRESOLVED
         return at, made
 
-    def _fail(self, fault: Fault, writer: Writer, rows: Ints) -> None:
+    def _fail(self, fault: str, writer: Writer, rows: Ints) -> None:
         self._count(self.failed, f"{fault}: {writer}", rows.size)
 
     def _count(self, counter: Counter[str], name: str, count: int) -> None:

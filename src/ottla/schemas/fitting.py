@@ -62,9 +62,7 @@ def fit(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_map(kind):
         column = _whole(column)
         keys, items = fit(column.keys, kind.key_type), fit(column.items, kind.item_type)
-        return pa.MapArray.from_arrays(
-            column.offsets, keys, items, type=kind, mask=_mask(column)
-        )
+        return pa.MapArray.from_arrays(column.offsets, keys, items, type=kind, mask=_mask(column))
     if pa.types.is_list(kind):
         column = _whole(column)
         items = fit(column.values, kind.value_type)
@@ -92,7 +90,7 @@ def _children(column: pa.Array) -> list[pa.Array]:
 
 def _whole(column: pa.Array) -> pa.Array:
     """Without an offset into its buffers, which children do not have."""
-    return pa.concat_arrays([column]) if column.offset else column
+    return pa.concat_arrays([column.slice(0, 0), column]) if column.offset else column
 
 
 def _mask(column: pa.Array) -> pa.Array | None:

@@ -13,21 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.format.arrays import Bools
+from ottla.schemas.plans import Wire
 from ottla.schemas.registry import Registry
 
 Ints = npt.NDArray[np.int64]
-
-
-class Wire(StrEnum):
-    """How bytes name their schema."""
-
-    AUTO = "auto"  # by headers, else by what the bytes begin with, where that is known
-    CONFLUENT = "confluent"
-    APICURIO = "apicurio"  # version 3: as Confluent's, without its exceptions
-    APICURIO2 = "apicurio2"  # ids of eight bytes
-    GLUE = "glue"
-    SINGLE_OBJECT = "single-object"
-    NONE = "none"  # bare payloads
+Faults = npt.NDArray[np.uint8]
 
 
 class Naming(StrEnum):
@@ -87,20 +77,40 @@ class Fronts(NamedTuple):
 
 def open_column(values: pa.Array) -> Fronts:
     """The bytes of a binary column, and where each value lies."""
-    if values.offset:
-        values = pa.concat_arrays([values])
     _, bounds, data = values.buffers()
     count = len(values)
     kind = np.int64 if pa.types.is_large_binary(values.type) else np.int32
-    ends = np.zeros(1, np.int64) if not count else np.frombuffer(bounds, kind)[: count + 1]
+    ends = (
+        np.zeros(1, kind)
+        if not count
+        else np.frombuffer(bounds, kind)[values.offset :][: count + 1]
+    )
     raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    if ends[0]:
+        raw, ends = raw[ends[0] :], ends - ends[0]
     present = values.is_valid().to_numpy(zero_copy_only=False)
     return Fronts(raw, ends.astype(np.int64), present)
 
 
 def take_payloads(values: pa.Array, named: Named) -> pa.Array:
     """The payloads of some rows, without what is in front of them."""
-    return pc.binary_slice(values.take(pa.array(named.rows)), named.front)
+    return without_front(values.take(pa.array(named.rows)), named.front)
+
+
+def without_front(values: pa.Array, front: int) -> pa.Array:
+    """Values without their first bytes, of which each has as many."""
+    if not front or not len(values):
+        return values
+    fronts = open_column(values)
+    kept = np.ones(int(fronts.bounds[-1]), np.bool_)
+    for at in range(front):
+        kept[fronts.bounds[:-1] + at] = False
+    data = fronts.data[: kept.size][kept]
+    bounds = fronts.bounds - front * np.arange(fronts.bounds.size)
+    wide = pa.large_binary() if bounds[-1] > 2**31 - 1 else pa.binary()
+    ends = bounds.astype(np.int64 if pa.types.is_large_binary(wide) else np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.Array.from_buffers(wide, len(values), buffers)
 
 
 def split_column(
@@ -151,7 +161,7 @@ Form = Callable[[Fronts, Bools, Registry | None], Iterator[Named]]
 
 
 def _ids(wire: Wire, kind: str, size: int) -> Form:
-    def find(fronts: Fronts, waiting: Bools, registry: Registry | None) -> Iterator[Named]:  # noqa: ARG001
+    def find(fronts: Fronts, waiting: Bools, registry: Registry | None) -> Iterator[Named]:
         rows = _candidates(fronts, waiting, b"\0", size)
         if not rows.size:
             return
@@ -201,9 +211,7 @@ def _uuid(data: bytes) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def _by_headers(
-    headers: pa.Array, name: str, fronts: Fronts, waiting: Bools
-) -> Iterator[Named]:
+def _by_headers(headers: pa.Array, name: str, fronts: Fronts, waiting: Bools) -> Iterator[Named]:
     """Values whose schema is in a header, the last of its name; they have no front then."""
     bounds = headers.offsets.to_numpy()
     pairs = headers.values

@@ -16,7 +16,8 @@ from ottla.jobs.read.records import read_slice
 from ottla.log.read.bounds import EVERYTHING, Bounds
 from ottla.options.read import SliceAccess
 from ottla.schemas.decoding import find_writer, language
-from ottla.schemas.payloads import Naming, Wire, Writer, split_column, take_payloads
+from ottla.schemas.payloads import Naming, Writer, split_column, take_payloads
+from ottla.schemas.plans import Wire
 from ottla.schemas.registry import Registry, SchemaType
 from ottla.storage.object_store import StorageOptions
 
@@ -118,9 +119,7 @@ def _sampled(log: Log, storage: StorageOptions) -> Iterator[Slice]:
 def count_usage(engine: Engine, logs: Iterable[Log], asked: CountUses, split_bytes: int) -> Usage:
     """The uses in all records, on an engine."""
     cutting = Cutting(split_bytes)
-    parts = [
-        part for log in logs for part in cut_log(log, EVERYTHING, cutting, asked.storage)
-    ]
+    parts = [part for log in logs for part in cut_log(log, EVERYTHING, cutting, asked.storage)]
     step = JobStep("schemas", parts, [part.size for part in parts], asked, _SCHEMA)
     usage: Usage = Counter()
     for row in engine.run(step):

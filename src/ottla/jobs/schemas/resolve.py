@@ -1,0 +1,96 @@
+"""From options to plans: which topic, which registry, which types its records have."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
+from ottla.catalog.catalog import Catalog, list_catalog
+from ottla.catalog.logs import Log
+from ottla.catalog.slices import choose_logs
+from ottla.errors import OptionError
+from ottla.jobs.schemas.load import load_registry
+from ottla.jobs.schemas.usage import CountUses, Usage, sample_usage
+from ottla.options.export import ValueAs
+from ottla.options.read import ReadOptions, View
+from ottla.schemas.decoding import PayloadPlan, plan_payloads
+from ottla.schemas.plans import PayloadPlans, Wire
+from ottla.schemas.registry import Registry, SchemaType
+
+_ONLY: Final = {
+    ValueAs.AVRO: SchemaType.AVRO,
+    ValueAs.PROTOBUF: SchemaType.PROTOBUF,
+    ValueAs.JSONSCHEMA: SchemaType.JSON,
+    ValueAs.REGISTRY: None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of the keys and values of topics."""
+
+    key_as: ValueAs
+    value_as: ValueAs
+    wire: Wire
+    max_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    def plans(self, registry: Registry, topic: str, usage: Usage) -> PayloadPlans:
+        """The plans of one topic, of which a sample was seen."""
+        return PayloadPlans(
+            self._plan(registry, topic, "key", self.key_as, usage),
+            self._plan(registry, topic, "value", self.value_as, usage),
+        )
+
+    def _plan(
+        self, registry: Registry, topic: str, side: str, given: ValueAs, usage: Usage
+    ) -> PayloadPlan | None:
+        if not given.needs_schemas:
+            return None
+        seen = [
+            (use.writer, use.indexes) for use in usage if (use.topic, use.side) == (topic, side)
+        ]
+        return plan_payloads(
+            registry,
+            topic,
+            side,
+            wire=self.wire,
+            only=_ONLY[given],
+            seen=seen,
+            max_bytes=self.max_bytes,
+        )
+
+
+def resolve_topics(
+    catalog: Catalog, logs: Sequence[Log], asked: Asked, schemas: str | None
+) -> dict[str, PayloadPlans]:
+    """The plans of all topics of some logs."""
+    registry = load_registry(catalog, schemas)
+    usage = sample_usage(logs, CountUses(registry, asked.wire, catalog.storage))
+    topics = dict.fromkeys(str(log.name.topic) for log in logs)
+    return {topic: asked.plans(registry, topic, usage) for topic in topics}
+
+
+def resolve_payloads(options: ReadOptions, catalog: Catalog | None = None) -> ReadOptions:
+    """Options whose columns are known: a typed column is that of one topic."""
+    if not (options.key_as.needs_schemas or options.value_as.needs_schemas):
+        return options
+    if options.view is not View.RECORDS:
+        return options
+    if catalog is None:
+        catalog = list_catalog(options.paths, options.storage)
+    logs = choose_logs(catalog, options)
+    topic = _only_topic(logs)
+    asked = Asked(options.key_as, options.value_as, options.wire, options.max_batch_bytes)
+    plans = resolve_topics(catalog, logs, asked, options.schemas)
+    return replace(options, payloads=plans[topic])
+
+
+def _only_topic(logs: Iterable[Log]) -> str:
+    topics = sorted({str(log.name.topic) for log in logs})
+    if len(topics) != 1:
+        told = ", ".join(topics[:5]) or "none"
+        raise OptionError(
+            "keys or values that are decoded by schemas have the columns of one topic: choose one"
+            f" of those here ({told})"
+        )
+    return topics[0]
