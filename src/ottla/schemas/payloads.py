@@ -123,7 +123,7 @@ def split_column(
     fronts = open_column(values)
     waiting = fronts.present.copy()
     if wire in (Wire.AUTO, Wire.CONFLUENT) and headers is not None:
-        yield from _by_headers(headers, f"__{side}_schema_id", fronts, waiting)
+        yield from _by_headers(headers, f"__{side}_schema_id", waiting)
     if wire is Wire.NONE:
         yield Named(BARE, np.flatnonzero(waiting), 0)
         return
@@ -211,7 +211,7 @@ def _uuid(data: bytes) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def _by_headers(headers: pa.Array, name: str, fronts: Fronts, waiting: Bools) -> Iterator[Named]:
+def _by_headers(headers: pa.Array, name: str, waiting: Bools) -> Iterator[Named]:
     """Values whose schema is in a header, the last of its name; they have no front then."""
     bounds = headers.offsets.to_numpy()
     pairs = headers.values

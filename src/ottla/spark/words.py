@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ottla.errors import Term, WordedError
+from ottla.options.read import ReadOptions
 
 OPTIONS: Final = {
     Term.FAIL_ON_DATA_LOSS: "option failOnDataLoss",
@@ -27,3 +28,11 @@ def naming_options() -> Iterator[None]:
         yield
     except WordedError as error:
         raise error.worded(OPTIONS) from None
+
+
+@naming_options()
+def with_schemas(options: ReadOptions) -> ReadOptions:
+    """Options whose typed columns are known; what is read for that is read here, on the driver."""
+    from ottla.jobs.schemas.resolve import resolve_payloads
+
+    return resolve_payloads(options)

@@ -156,10 +156,14 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def to_plain(rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Rows with a plain schema."""
-    arrays = [
+    """Rows with a plain schema, and with the names that it has for what is in lists and maps."""
+    plain = (
         column.storage if isinstance(column, pa.ExtensionArray) else column
         for column in rows.columns
+    )
+    arrays = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(plain, target, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 

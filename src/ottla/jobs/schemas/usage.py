@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -110,8 +110,9 @@ def _sampled(log: Log, storage: StorageOptions) -> Iterator[Slice]:
     """What begins at some offsets, as far apart as can be; of each only one window is read."""
     first = log.earliest
     span = max(0, find_log_end(log.partition, storage) - 1 - first)
-    for offset in sorted({first + span * at // (_SAMPLED - 1) for at in range(_SAMPLED)}):
-        found = next(find_slices(log, Bounds(start=offset), None, storage), None)
+    places = sorted({first + span * at // (_SAMPLED - 1) for at in range(_SAMPLED)})
+    for offset, following in zip_longest(places, places[1:]):
+        found = next(find_slices(log, Bounds(offset, following), None, storage), None)
         if found is not None:
             yield found[1]
 
