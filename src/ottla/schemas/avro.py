@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ottla.errors import SchemaError
 from ottla.format.arrays import PADDING, Bytes, Int64s
@@ -26,6 +25,7 @@ from ottla.kernels.avro.fill import Columns, fill
 from ottla.schemas.avro_columns import NONE, Column
 from ottla.schemas.avro_program import Code, Compiler
 from ottla.schemas.avro_schema import AvroSchema, parse_avro
+from ottla.schemas.spans import spans_of
 
 __all__ = [
     "AvroFault",
@@ -34,6 +34,7 @@ __all__ = [
     "SchemaError",
     "compile_avro",
     "decode_avro",
+    "decode_spans",
     "parse_avro",
 ]
 
@@ -99,15 +100,22 @@ def decode_avro(
 
     All columns together take at most `max_bytes`; datums that do not fit any more are TOO_LARGE.
     """
-    data, starts, sizes = _spans(payloads)
-    faults = np.zeros(len(payloads), dtype=np.uint8)
+    return decode_spans(program, *spans_of(payloads), max_bytes)
+
+
+def decode_spans(
+    program: AvroProgram, data: Bytes, starts: Int64s, sizes: Int64s, max_bytes: int
+) -> tuple[pa.Array, npt.NDArray[np.uint8]]:
+    """The same for datums that lie in `data`, which has PADDING behind them; size -1 is null."""
+    rows = starts.size
+    faults = np.zeros(rows, dtype=np.uint8)
     budget = min(max_bytes, MAX_MEMORY)
     code = program.code
-    if len(payloads) * program.row_bytes > budget:
+    if rows * program.row_bytes > budget:
         faults[sizes >= 0] = AvroFault.TOO_LARGE
-        return pa.nulls(len(payloads), program.arrow_type), faults
+        return pa.nulls(rows, program.arrow_type), faults
     counters = np.zeros(code.counters, dtype=np.int64)
-    counters[0] = len(payloads)
+    counters[0] = rows
     stack = np.zeros(3 * code.levels + 1, dtype=np.int64)
     calls = np.zeros(_CALLS, dtype=np.int64)
     check(
@@ -122,7 +130,7 @@ def decode_avro(
         stack,
         calls,
         faults,
-        len(payloads) * program.row_bytes,
+        rows * program.row_bytes,
         budget,
     )
     memory = _Memory(code, counters)
@@ -140,29 +148,6 @@ def decode_avro(
         memory.columns,
     )
     return memory.array(code.top), faults
-
-
-def _spans(payloads: pa.Array) -> tuple[Bytes, Int64s, Int64s]:
-    """The bytes of a column with PADDING behind them, where each value begins, its size or -1."""
-    wide = pa.types.is_large_binary(payloads.type)
-    assert wide or pa.types.is_binary(payloads.type)
-    bounds_type = np.dtype(np.int64 if wide else np.int32)
-    _, bounds_buffer, data_buffer = payloads.buffers()
-    if not len(payloads) or bounds_buffer is None:
-        none = np.zeros(0, dtype=np.int64)
-        return np.zeros(PADDING, dtype=np.uint8), none, none
-    bounds = np.frombuffer(bounds_buffer, dtype=bounds_type)
-    bounds = bounds[payloads.offset : payloads.offset + len(payloads) + 1].astype(np.int64)
-    sizes = np.diff(bounds)
-    if payloads.null_count:
-        sizes[pc.is_null(payloads).to_numpy(zero_copy_only=False)] = -1
-    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
-    if data.size - bounds[-1] < PADDING:
-        first = bounds[0]
-        padded = np.zeros(bounds[-1] - first + PADDING, dtype=np.uint8)
-        padded[:-PADDING] = data[first : bounds[-1]]
-        data, bounds = padded, bounds - first
-    return data, bounds[:-1], sizes
 
 
 class _Memory:

@@ -85,6 +85,11 @@ class AvroSchema:
         """The type of a datum."""
         return self.types[self.root]
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether Confluent's serialisers write values without their length: just "bytes"."""
+        return self.top.kind == "bytes"
+
 
 def parse_avro(text: str, references: Sequence[str] = ()) -> AvroSchema:
     """Parse a schema; names that it lacks are those which references define, in their order."""
