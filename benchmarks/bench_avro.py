@@ -105,7 +105,10 @@ def _flat(chance: random.Random) -> dict[str, Any]:
 def _nested(chance: random.Random) -> dict[str, Any]:
     return {
         "id": chance.randrange(1 << 40),
-        "customer": {"name": f"user-{chance.randrange(10_000)}", "mail": chance.choice([None, "m"])},
+        "customer": {
+            "name": f"user-{chance.randrange(10_000)}",
+            "mail": chance.choice([None, "m"]),
+        },
         "lines": [
             {"article": f"a{at}", "count": at, "price": chance.random()}
             for at in range(chance.randrange(4))

@@ -8,6 +8,8 @@ that contain themselves are no table: they are JSON, and so is a record without 
 Avro's own, but that a value of a union stands there without the name of its branch.
 """
 
+import itertools
+import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -25,6 +27,7 @@ from ottla.kernels.avro.fill import Columns, fill
 from ottla.schemas.avro_columns import NONE, Column
 from ottla.schemas.avro_program import Code, Compiler
 from ottla.schemas.avro_schema import AvroSchema, parse_avro
+from ottla.schemas.avro_text import TextReader, TooLargeError
 from ottla.schemas.spans import spans_of
 
 __all__ = [
@@ -118,7 +121,7 @@ def decode_spans(
     counters[0] = rows
     stack = np.zeros(3 * code.levels + 1, dtype=np.int64)
     calls = np.zeros(_CALLS, dtype=np.int64)
-    check(
+    cost = check(
         data,
         starts,
         sizes,
@@ -147,7 +150,19 @@ def decode_spans(
         faults,
         memory.columns,
     )
-    return memory.array(code.top), faults
+    if not code.kept:
+        return memory.array(code.top), faults
+    memory.texts = TextReader(program.writer, program.reader, budget - cost)
+    array = memory.array(code.top)
+    if not memory.too_large:
+        return array, faults
+    # Without the datums whose text is too large; what they took is free for others.
+    sizes = sizes.copy()
+    large = np.array(sorted(memory.too_large))
+    sizes[large] = -1
+    array, faults_now = decode_spans(program, data, starts, sizes, max_bytes)
+    faults_now[large] = AvroFault.TOO_LARGE
+    return array, faults_now
 
 
 class _Memory:
@@ -156,6 +171,8 @@ class _Memory:
     def __init__(self, code: Code, counters: Int64s) -> None:
         self._code = code
         self._counters = counters
+        self.texts: TextReader | None = None
+        self.too_large: set[int] = set()  # datums whose text is
         self.code = code.code.copy()
         self._places: list[int] = []
         self._byte_places: dict[int, int] = {}
@@ -163,13 +180,14 @@ class _Memory:
         for number, slot in enumerate(code.slots):
             self._places.append(at)
             at += _aligned((int(counters[slot.level]) + slot.more) * slot.width, number)
+        filled = at
         for _, counter in code.streams:
             if counter not in self._byte_places:
                 self._byte_places[counter] = at
                 at += _aligned(int(counters[counter]), len(self._byte_places))
         self._buffer = pa.allocate_buffer(at + PADDING)
         out = np.frombuffer(self._buffer, dtype=np.uint8)
-        out[:] = 0
+        out[:filled] = 0  # what is null is not written
         self.columns = Columns(
             out,
             out.view(np.int32),
@@ -213,10 +231,30 @@ class _Memory:
             entry = pa.struct([column.type.key_field, column.type.item_field])
             entries = pa.Array.from_buffers(entry, len(key), [None], children=[key, item])
             return pa.Array.from_buffers(column.type, rows, [valid, bounds], children=[entries])
+        if column.kind == "text":
+            return self._text(column, numbers)
         size = int(self._counters[column.counter])
         # A column that nothing was read into has no bytes.
         data = self._buffer.slice(self._byte_places.get(column.counter, 0), size)
         return pa.Array.from_buffers(column.type, rows, [valid, bounds, data])
+
+    def _text(self, column: Column, bounds: npt.NDArray[np.int32]) -> pa.Array:
+        """What was kept, as JSON."""
+        assert self.texts is not None
+        place = self._byte_places.get(column.counter, 0)
+        values: list[str | None] = []
+        for start, stop in itertools.pairwise(bounds.tolist()):
+            value = None
+            if start < stop:
+                kept = self.columns.bytes[place + start : place + stop].tobytes()
+                number, datum = struct.unpack_from("<qq", kept)
+                try:
+                    plan, is_default = self._code.kept[number]
+                    value = self.texts.text(plan, is_default, kept[layout.KEPT :])
+                except TooLargeError:
+                    self.too_large.add(datum)
+            values.append(value)
+        return pa.array(values, pa.string())
 
     def _view(self, slot: int, rows: int) -> Bytes:
         return self.columns.bytes[self._places[slot] : self._places[slot] + rows]

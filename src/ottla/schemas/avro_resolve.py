@@ -193,7 +193,7 @@ def find_recursive(types: tuple[AvroType, ...]) -> frozenset[int]:
                     low[node] = min(low[node], order[child])
             else:
                 if low[node] == order[node]:
-                    group = []
+                    group: list[int] = []
                     while not group or group[-1] != node:
                         group.append(path.pop())
                         on_path.discard(group[-1])

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.batch.memory import allocate_from_pool
 from ottla.format.arrays import PADDING, Bytes, Int64s
 from ottla.kernels.avro.wire import gather_spans
 
@@ -25,8 +26,9 @@ def spans_of(payloads: pa.Array) -> tuple[Bytes, Int64s, Int64s]:
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
     if data.size - bounds[-1] < PADDING:
         first = bounds[0]
-        padded = np.zeros(bounds[-1] - first + PADDING, dtype=np.uint8)
+        padded = allocate_from_pool(int(bounds[-1] - first) + PADDING)
         padded[:-PADDING] = data[first : bounds[-1]]
+        padded[-PADDING:] = 0
         data, bounds = padded, bounds - first
     return data, bounds[:-1], sizes
 
