@@ -8,6 +8,8 @@ that contain themselves are no table: they are JSON, and so is a record without 
 Avro's own, but that a value of a union stands there without the name of its branch.
 """
 
+import itertools
+import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -16,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ottla.errors import SchemaError
 from ottla.format.arrays import PADDING, Bytes, Int64s
@@ -26,6 +27,8 @@ from ottla.kernels.avro.fill import Columns, fill
 from ottla.schemas.avro_columns import NONE, Column
 from ottla.schemas.avro_program import Code, Compiler
 from ottla.schemas.avro_schema import AvroSchema, parse_avro
+from ottla.schemas.avro_text import TextReader, TooLargeError
+from ottla.schemas.spans import spans_of
 
 __all__ = [
     "AvroFault",
@@ -34,6 +37,7 @@ __all__ = [
     "SchemaError",
     "compile_avro",
     "decode_avro",
+    "decode_spans",
     "parse_avro",
 ]
 
@@ -99,18 +103,25 @@ def decode_avro(
 
     All columns together take at most `max_bytes`; datums that do not fit any more are TOO_LARGE.
     """
-    data, starts, sizes = _spans(payloads)
-    faults = np.zeros(len(payloads), dtype=np.uint8)
+    return decode_spans(program, *spans_of(payloads), max_bytes)
+
+
+def decode_spans(
+    program: AvroProgram, data: Bytes, starts: Int64s, sizes: Int64s, max_bytes: int
+) -> tuple[pa.Array, npt.NDArray[np.uint8]]:
+    """The same for datums that lie in `data`, which has PADDING behind them; size -1 is null."""
+    rows = starts.size
+    faults = np.zeros(rows, dtype=np.uint8)
     budget = min(max_bytes, MAX_MEMORY)
     code = program.code
-    if len(payloads) * program.row_bytes > budget:
+    if rows * program.row_bytes > budget:
         faults[sizes >= 0] = AvroFault.TOO_LARGE
-        return pa.nulls(len(payloads), program.arrow_type), faults
+        return pa.nulls(rows, program.arrow_type), faults
     counters = np.zeros(code.counters, dtype=np.int64)
-    counters[0] = len(payloads)
+    counters[0] = rows
     stack = np.zeros(3 * code.levels + 1, dtype=np.int64)
     calls = np.zeros(_CALLS, dtype=np.int64)
-    check(
+    cost = check(
         data,
         starts,
         sizes,
@@ -122,7 +133,7 @@ def decode_avro(
         stack,
         calls,
         faults,
-        len(payloads) * program.row_bytes,
+        rows * program.row_bytes,
         budget,
     )
     memory = _Memory(code, counters)
@@ -139,30 +150,19 @@ def decode_avro(
         faults,
         memory.columns,
     )
-    return memory.array(code.top), faults
-
-
-def _spans(payloads: pa.Array) -> tuple[Bytes, Int64s, Int64s]:
-    """The bytes of a column with PADDING behind them, where each value begins, its size or -1."""
-    wide = pa.types.is_large_binary(payloads.type)
-    assert wide or pa.types.is_binary(payloads.type)
-    bounds_type = np.dtype(np.int64 if wide else np.int32)
-    _, bounds_buffer, data_buffer = payloads.buffers()
-    if not len(payloads) or bounds_buffer is None:
-        none = np.zeros(0, dtype=np.int64)
-        return np.zeros(PADDING, dtype=np.uint8), none, none
-    bounds = np.frombuffer(bounds_buffer, dtype=bounds_type)
-    bounds = bounds[payloads.offset : payloads.offset + len(payloads) + 1].astype(np.int64)
-    sizes = np.diff(bounds)
-    if payloads.null_count:
-        sizes[pc.is_null(payloads).to_numpy(zero_copy_only=False)] = -1
-    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
-    if data.size - bounds[-1] < PADDING:
-        first = bounds[0]
-        padded = np.zeros(bounds[-1] - first + PADDING, dtype=np.uint8)
-        padded[:-PADDING] = data[first : bounds[-1]]
-        data, bounds = padded, bounds - first
-    return data, bounds[:-1], sizes
+    if not code.kept:
+        return memory.array(code.top), faults
+    memory.texts = TextReader(program.writer, program.reader, budget - cost)
+    array = memory.array(code.top)
+    if not memory.too_large:
+        return array, faults
+    # Without the datums whose text is too large; what they took is free for others.
+    sizes = sizes.copy()
+    large = np.array(sorted(memory.too_large))
+    sizes[large] = -1
+    array, faults_now = decode_spans(program, data, starts, sizes, max_bytes)
+    faults_now[large] = AvroFault.TOO_LARGE
+    return array, faults_now
 
 
 class _Memory:
@@ -171,6 +171,8 @@ class _Memory:
     def __init__(self, code: Code, counters: Int64s) -> None:
         self._code = code
         self._counters = counters
+        self.texts: TextReader | None = None
+        self.too_large: set[int] = set()  # datums whose text is
         self.code = code.code.copy()
         self._places: list[int] = []
         self._byte_places: dict[int, int] = {}
@@ -178,13 +180,14 @@ class _Memory:
         for number, slot in enumerate(code.slots):
             self._places.append(at)
             at += _aligned((int(counters[slot.level]) + slot.more) * slot.width, number)
+        filled = at
         for _, counter in code.streams:
             if counter not in self._byte_places:
                 self._byte_places[counter] = at
                 at += _aligned(int(counters[counter]), len(self._byte_places))
         self._buffer = pa.allocate_buffer(at + PADDING)
         out = np.frombuffer(self._buffer, dtype=np.uint8)
-        out[:] = 0
+        out[:filled] = 0  # what is null is not written
         self.columns = Columns(
             out,
             out.view(np.int32),
@@ -228,10 +231,30 @@ class _Memory:
             entry = pa.struct([column.type.key_field, column.type.item_field])
             entries = pa.Array.from_buffers(entry, len(key), [None], children=[key, item])
             return pa.Array.from_buffers(column.type, rows, [valid, bounds], children=[entries])
+        if column.kind == "text":
+            return self._text(column, numbers)
         size = int(self._counters[column.counter])
         # A column that nothing was read into has no bytes.
         data = self._buffer.slice(self._byte_places.get(column.counter, 0), size)
         return pa.Array.from_buffers(column.type, rows, [valid, bounds, data])
+
+    def _text(self, column: Column, bounds: npt.NDArray[np.int32]) -> pa.Array:
+        """What was kept, as JSON."""
+        assert self.texts is not None
+        place = self._byte_places.get(column.counter, 0)
+        values: list[str | None] = []
+        for start, stop in itertools.pairwise(bounds.tolist()):
+            value = None
+            if start < stop:
+                kept = self.columns.bytes[place + start : place + stop].tobytes()
+                number, datum = struct.unpack_from("<qq", kept)
+                try:
+                    plan, is_default = self._code.kept[number]
+                    value = self.texts.text(plan, is_default, kept[layout.KEPT :])
+                except TooLargeError:
+                    self.too_large.add(datum)
+            values.append(value)
+        return pa.array(values, pa.string())
 
     def _view(self, slot: int, rows: int) -> Bytes:
         return self.columns.bytes[self._places[slot] : self._places[slot] + rows]

@@ -40,7 +40,7 @@ NONE = -1
 class Column:
     """One column, or the struct, list or map that holds others."""
 
-    kind: str  # null, fixed (width), boolean, bytes, struct, list, map, text (of Avro: JSON)
+    kind: str  # null, fixed (width), boolean, bytes, struct, list, map, text (JSON of Avro)
     type: pa.DataType
     level: int  # whose rows it has
     valid: int = NONE  # slots of memory
@@ -92,8 +92,10 @@ class Columns:
 
     def _value(self, number: int, one: AvroType, level: int, depth: int) -> Column:
         if one.kind == "record":
-            if number in self.recursive or not one.fields:
+            if number in self.recursive:
                 return self._bytes("text", pa.string(), number, level)
+            if not one.fields:
+                return self._bytes("bytes", pa.string(), number, level)
             children = [self._column(part.type, level, False, depth + 1) for part in one.fields]
             names = [part.name for part in one.fields]
             return Column("struct", _struct(names, children), level, children=children, of=number)
@@ -114,7 +116,7 @@ class Columns:
             wide = one.precision > 38
             kind = pa.decimal256 if wide else pa.decimal128
             return self._fixed(number, kind(one.precision, one.scale), 32 if wide else 16, level)
-        kind = _LOGICAL.get(one.logical) or _PRIMITIVE.get(one.kind)
+        kind: pa.DataType = _LOGICAL.get(one.logical) or _PRIMITIVE.get(one.kind)
         if kind in (pa.string(), pa.binary()) or (one.kind == "fixed" and one.size == 0):
             return self._bytes("bytes", kind or pa.binary(), number, level)
         if one.kind == "fixed":

@@ -47,7 +47,7 @@ class Code:
     levels: int  # how deep lists lie in lists
     counters: int
     top: Column
-    kept: tuple[tuple[Column, Plan], ...]  # columns whose Avro becomes JSON
+    kept: tuple[tuple[Plan, bool], ...]  # plans of what is kept as Avro; whether of a default
 
 
 class Compiler:
@@ -66,10 +66,12 @@ class Compiler:
         self._symbols: dict[str, int] = {}
         self._patches: list[tuple[int, int]] = []
         self._streams: list[tuple[int, int]] = []
-        self._skips: dict[object, int] = {}  # routines by what they skip
-        self._waiting: list[tuple[int, object]] = []  # calls of routines that are not there yet
+        self._skips: dict[tuple[bool, Plan | int], int] = {}  # routines by what they skip
+        self._waiting: list[
+            tuple[int, tuple[bool, Plan | int]]
+        ] = []  # calls of routines that are not there yet
         self._empty = {True: _Empty(reader.types), False: _Empty(writer.types)}
-        self._kept: dict[int, tuple[Column, Plan]] = {}
+        self._kept: list[tuple[Plan, bool]] = []
         self._deepest = 0
         self._costs = self._row_costs()
         self._root = self._plans.resolve(writer.root, reader.root)
@@ -95,7 +97,7 @@ class Compiler:
             self._deepest,
             self._columns.counters,
             self._columns.top,
-            tuple(self._kept.values()),
+            tuple(self._kept),
         )
 
     def _row_costs(self) -> Int64s:
@@ -204,10 +206,10 @@ class Compiler:
 
     def _record(self, plan: Plan, column: Column, depth: int, null: int) -> None:
         fields = self._reader[plan.reader].fields
-        if column.kind == "text" and fields:
-            row = self._for(column, null, op.KEEP)
+        if column.kind == "text":
+            row = self._for(column, null, op.KEEP, HIGH=len(self._kept))
             self._call(row, plan)
-            self._kept[column.value] = (column, plan)
+            self._kept.append((plan, self._in_default))
             return
         begin = self._for(column, null, op.NOTHING) if column.valid != NONE else NONE
         given = self._types()[plan.writer]
@@ -314,7 +316,7 @@ class Compiler:
             raise SchemaError("The enums and unions in the Avro schemas are too large.")
         return first
 
-    def _call(self, row: int, what: object) -> None:
+    def _call(self, row: int, what: Plan | int) -> None:
         """Have an instruction run the routine for a plan, or for a type that is not wanted."""
         self._waiting.append((row, (self._in_default, what)))
 
@@ -323,7 +325,7 @@ class Compiler:
             row, key = self._waiting.pop()
             if key not in self._skips:
                 self._skips[key] = self._here
-                self._in_default, what = key  # type: ignore[misc]
+                self._in_default, what = key
                 if isinstance(what, Plan):
                     self._plan_routine(what)
                 else:

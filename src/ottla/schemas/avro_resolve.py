@@ -135,11 +135,8 @@ class Resolver:
         taken = set()
         for one in given.fields:
             index = by_name.get(one.name, by_alias.get(one.name, -1))
-            if index in taken or (
-                one.name not in by_name and index >= 0 and wanted.fields[index].name in named
-            ):
-                index = -1
-            if index < 0:
+            is_other = one.name not in by_name and wanted.fields[index].name in named
+            if index < 0 or index in taken or is_other:
                 plan.parts.append((None, -1))
                 continue
             taken.add(index)
@@ -196,7 +193,7 @@ def find_recursive(types: tuple[AvroType, ...]) -> frozenset[int]:
                     low[node] = min(low[node], order[child])
             else:
                 if low[node] == order[node]:
-                    group = []
+                    group: list[int] = []
                     while not group or group[-1] != node:
                         group.append(path.pop())
                         on_path.discard(group[-1])

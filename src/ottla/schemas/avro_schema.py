@@ -85,6 +85,11 @@ class AvroSchema:
         """The type of a datum."""
         return self.types[self.root]
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether Confluent's serialisers write values without their length: just "bytes"."""
+        return self.top.kind == "bytes"
+
 
 def parse_avro(text: str, references: Sequence[str] = ()) -> AvroSchema:
     """Parse a schema; names that it lacks are those which references define, in their order."""
@@ -253,7 +258,7 @@ class _Parser:
     def _fixed(self, given: dict[str, Any], namespace: str) -> int:
         number, begun = self._define(given, namespace, "fixed")
         size = given.get("size")
-        if not _is_int(size) or not 0 <= size <= _MAX_FIXED:
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _MAX_FIXED:
             raise SchemaError(f"The size of {_short(begun.name)} is {_short(size)}.")
         logical, precision, scale = _logical(given, "fixed", size)
         self.types[number] = AvroType(

@@ -26,6 +26,7 @@ from ottla.kernels.avro.layout import (
     HIGH,
     JUMP,
     KEEP,
+    KEPT,
     LOW,
     MODE,
     NEXT,
@@ -223,8 +224,8 @@ def check(
                     fault = -at
                     break
                 if op == KEEP:
-                    counters[code[pc + COUNTER]] += at - start
-                    cost += at - start
+                    counters[code[pc + COUNTER]] += KEPT + at - start
+                    cost += KEPT + at - start
                 pc += STRIDE
             elif op == CONSTANT:
                 counters[code[pc + COUNTER]] += code[pc + HIGH]

@@ -29,6 +29,7 @@ from ottla.kernels.avro.layout import (
     INT_TO_FLOAT64,
     JUMP,
     KEEP,
+    KEPT,
     LIST,
     LOW,
     MILLIS,
@@ -48,7 +49,7 @@ from ottla.kernels.avro.layout import (
 )
 from ottla.kernels.avro.reading import read_number
 from ottla.kernels.avro.skip import skip
-from ottla.kernels.bytes.memory import copy_wide, load_u64
+from ottla.kernels.bytes.memory import copy_wide, load_u64, store_u64
 
 _DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
@@ -237,6 +238,9 @@ def fill(
                 counter = code[pc + COUNTER]
                 used = counters[counter]
                 after = skip(data, at, end, code, code[pc + LOW], table, calls)
+                store_u64(out, code[pc + BYTES] + used, np.uint64(code[pc + HIGH]))
+                store_u64(out, code[pc + BYTES] + used + 8, np.uint64(number))
+                used += KEPT
                 copy_wide(out, code[pc + BYTES] + used, data, at, after - at)
                 counters[counter] = used + after - at
                 columns.int32[place + 1] = used + after - at

@@ -21,6 +21,8 @@ HIGH: Final = 10  # the largest value; or the size of a table
 COST: Final = 11  # bytes that each item of a list takes in memory
 STRIDE: Final = 12
 
+KEPT: Final = 16  # bytes before what is kept
+
 # Modes.
 ALWAYS: Final = 0  # the column has no nulls
 SET: Final = 1  # the value is there
@@ -39,7 +41,7 @@ NEXT_ITEM: Final = 8
 DEFAULT: Final = 9  # go on in the constants
 DEFAULT_END: Final = 10
 SKIP: Final = 11  # what the reader does not want
-KEEP: Final = 12  # checked, and kept as it is
+KEEP: Final = 12  # checked, and kept as it is, behind the numbers of its plan and its datum
 CALL: Final = 13  # in what is skipped: named types call themselves
 RETURN: Final = 14
 FAIL: Final = 15

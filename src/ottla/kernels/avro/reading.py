@@ -61,7 +61,7 @@ def is_ascii(data: Bytes, at: int, size: int) -> bool:
     if done == size:
         return True
     rest = load_u64(data, at + done) & _HIGH_BITS
-    return (rest << np.uint64(8 * (8 - size + done))) == np.uint64(0)
+    return bool((rest << np.uint64(8 * (8 - size + done))) == np.uint64(0))
 
 
 @kernel
