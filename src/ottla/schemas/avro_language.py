@@ -18,6 +18,7 @@ from ottla.schemas.avro import (
 from ottla.schemas.payloads import Faults, Part, Writer
 from ottla.schemas.plans import Wire
 from ottla.schemas.registry import Registry, Version
+from ottla.schemas.wire import fingerprint
 
 _RAW: Final = "bytes"
 
@@ -41,8 +42,6 @@ def record_name(schema: AvroSchema) -> str:
 
 @lru_cache(maxsize=4096)
 def _fingerprint(schema: AvroSchema) -> int:
-    from ottla.schemas.wire import fingerprint
-
     return fingerprint(schema)
 
 

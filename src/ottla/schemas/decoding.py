@@ -10,22 +10,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.errors import OptionError, SchemaError
-from ottla.format.arrays import Bools
+from ottla.format.arrays import Bools, Int64s
 from ottla.schemas.fitting import bisect, fit, fit_type
 from ottla.schemas.payloads import (
     Faults,
-    Ints,
     Named,
     Naming,
     Writer,
     split_column,
-    take_payloads,
 )
 from ottla.schemas.plans import Wire
 from ottla.schemas.registry import NO_ID, Registry, SchemaType, State, Version
@@ -102,7 +101,7 @@ class Decoded(NamedTuple):
 
     column: pa.Array
     failed: Bools
-    types: Ints
+    types: Int64s
 
 
 def language(kind: SchemaType) -> Any:
@@ -299,7 +298,7 @@ class PayloadDecoder:
         if version.encoding_rules:
             self._fail(Fault.ENCODED, named.writer, named.rows)
             return
-        payloads, rows = take_payloads(work.values, named), named.rows
+        payloads, rows = named.payloads(work.values), named.rows
         if named.writer.is_zipped:
             payloads, ok = _unzipped(payloads, work.budget)
             self._fail(Fault.TOO_LARGE, named.writer, rows[~ok])
@@ -320,7 +319,7 @@ class PayloadDecoder:
                 self._fail(why, named.writer, chosen[faults == code])
             column, chosen = column.filter(pa.array(~bad)), chosen[~bad]
             kind = plan.types[at].arrow_type
-            column, unfit = bisect(column, lambda each, kind=kind: fit(each, kind), kind)
+            column, unfit = bisect(column, partial(fit, kind=kind), kind)
             self._fail(Fault.NO_ROOM, named.writer, chosen[unfit])
             column, chosen = column.filter(pa.array(~unfit)), chosen[~unfit]
             work.put(at, chosen, column)
@@ -349,7 +348,7 @@ class PayloadDecoder:
             return Fault.UNRESOLVED
         return at, made
 
-    def _fail(self, fault: str, writer: Writer, rows: Ints) -> None:
+    def _fail(self, fault: str, writer: Writer, rows: Int64s) -> None:
         self._count(self.failed, f"{fault}: {writer}", rows.size)
 
     def _count(self, counter: Counter[str], name: str, count: int) -> None:
@@ -366,14 +365,14 @@ class _Work:
         self.values = values
         self.present = values.is_valid().to_numpy(zero_copy_only=False)
         self.budget = plan.max_bytes
-        self.pieces: list[tuple[list[Ints], list[pa.Array]]] = [([], []) for _ in plan.types]
+        self.pieces: list[tuple[list[Int64s], list[pa.Array]]] = [([], []) for _ in plan.types]
         self.types = np.full(len(values), -1, np.int64)
 
     def spend(self, column: pa.Array) -> None:
         """One budget for a whole column, however many schemas it has."""
         self.budget = max(0, self.budget - column.nbytes)
 
-    def put(self, at: int, rows: Ints, column: pa.Array) -> None:
+    def put(self, at: int, rows: Int64s, column: pa.Array) -> None:
         if rows.size:
             self.pieces[at][0].append(rows)
             self.pieces[at][1].append(column)

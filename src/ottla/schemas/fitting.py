@@ -36,7 +36,7 @@ def fit_type(kind: pa.DataType) -> pa.DataType:
 def _fit_plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
-    if pa.types.is_time(kind):
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
         return pa.int64()  # microseconds: Spark has no such type before 4.1
     if pa.types.is_null(kind) or pa.types.is_large_string(kind) or pa.types.is_decimal256(kind):
         return pa.string()
@@ -72,6 +72,8 @@ def fit(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return _fit_times(column, kind)
     if pa.types.is_time(column.type):
         return column.cast(pa.time64("us"), safe=False).cast(pa.int64())
+    if pa.types.is_duration(column.type):
+        return column.cast(pa.duration("us"), safe=False).cast(pa.int64())
     return column.cast(kind)
 
 

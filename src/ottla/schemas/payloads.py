@@ -1,9 +1,9 @@
-"""Which schema each key or value names, and where its payload lies: the wire formats.
+"""Which schema each key or value names, and its payload: columns in groups of one schema.
 
-A column is split at once, with NumPy. What has no such front names no schema.
+Kernels split what stands in front of payloads (`wire`); headers are few, and read here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -12,12 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.format.arrays import Bools
+from ottla.format.arrays import Bools, Bytes, Int64s
+from ottla.schemas import wire as frames
 from ottla.schemas.plans import Wire
 from ottla.schemas.registry import Registry
+from ottla.schemas.spans import binary_of, spans_of
 
-Ints = npt.NDArray[np.int64]
 Faults = npt.NDArray[np.uint8]
+OTHERS: Final = "of many others"
+_MOST_STRANGE: Final = 100  # ids in one column that no schema has: each is work of its own
 
 
 class Naming(StrEnum):
@@ -42,173 +45,100 @@ class Writer(NamedTuple):
         return "no schema named" if self.naming is Naming.NONE else f"{self.naming} {self.value}"
 
 
-OTHERS: Final = "of many others"
-_MOST_STRANGE: Final = 100  # ids in one column that no schema has: each is work of its own
 BARE: Final = Writer(Naming.NONE, "", Wire.NONE)
 
 
 class Named(NamedTuple):
-    """Rows of a column that name one schema; payloads lie behind `front` bytes."""
+    """Rows of a column that name one schema; without a frame a payload is all of a value."""
 
     writer: Writer
-    rows: Ints
-    front: int
+    rows: Int64s
+    frame: frames.WireColumns | None = None
+
+    def payloads(self, values: pa.Array) -> pa.Array:
+        """The payloads of these rows of a column."""
+        if self.frame is not None:
+            return self.frame.payloads(self.rows)
+        return values.take(pa.array(self.rows))
 
 
 class Part(NamedTuple):
     """Payloads of one message type, and which rows of several they are."""
 
-    rows: Ints
+    rows: Int64s
     payloads: pa.Array
     indexes: tuple[int, ...] = (0,)
 
 
-class Fronts(NamedTuple):
-    """A column of bytes as arrays."""
-
-    data: npt.NDArray[np.uint8]
-    bounds: Ints
-    present: Bools
-
-    @property
-    def sizes(self) -> Ints:
-        return np.diff(self.bounds)
-
-
-def open_column(values: pa.Array) -> Fronts:
-    """The bytes of a binary column, and where each value lies."""
-    _, bounds, data = values.buffers()
-    count = len(values)
-    kind = np.int64 if pa.types.is_large_binary(values.type) else np.int32
-    ends = (
-        np.zeros(1, kind)
-        if not count
-        else np.frombuffer(bounds, kind)[values.offset :][: count + 1]
-    )
-    raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    if ends[0]:
-        raw, ends = raw[ends[0] :], ends - ends[0]
-    present = values.is_valid().to_numpy(zero_copy_only=False)
-    return Fronts(raw, ends.astype(np.int64), present)
-
-
-def take_payloads(values: pa.Array, named: Named) -> pa.Array:
-    """The payloads of some rows, without what is in front of them."""
-    return without_front(values.take(pa.array(named.rows)), named.front)
-
-
-def without_front(values: pa.Array, front: int) -> pa.Array:
-    """Values without their first bytes, of which each has as many."""
-    if not front or not len(values):
-        return values
-    fronts = open_column(values)
-    kept = np.ones(int(fronts.bounds[-1]), np.bool_)
-    for at in range(front):
-        kept[fronts.bounds[:-1] + at] = False
-    data = fronts.data[: kept.size][kept]
-    bounds = fronts.bounds - front * np.arange(fronts.bounds.size)
-    wide = pa.large_binary() if bounds[-1] > 2**31 - 1 else pa.binary()
-    ends = bounds.astype(np.int64 if pa.types.is_large_binary(wide) else np.int32)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(data))]
-    return pa.Array.from_buffers(wide, len(values), buffers)
-
-
 def split_column(
-    values: pa.Array, headers: pa.Array | None, side: str, wire: Wire, registry: Registry | None
+    values: pa.Array, headers: pa.Array | None, side: str, wire: Wire, registry: Registry
 ) -> Iterator[Named]:
-    """The values that are not null, by the schema that they name.
-
-    Without a registry every front counts for what it looks like.
-    """
-    fronts = open_column(values)
-    waiting = fronts.present.copy()
+    """The values that are not null, by the schema that they name."""
+    waiting = values.is_valid().to_numpy(zero_copy_only=False).copy()
     if wire in (Wire.AUTO, Wire.CONFLUENT) and headers is not None:
         yield from _by_headers(headers, f"__{side}_schema_id", waiting)
     if wire is Wire.NONE:
-        yield Named(BARE, np.flatnonzero(waiting), 0)
+        yield Named(BARE, np.flatnonzero(waiting))
         return
     for form in (wire,) if wire is not Wire.AUTO else _TRIED:
-        yield from _FORMS[form](fronts, waiting, registry)
+        if waiting.any():
+            yield from _framed(values, form, waiting, registry)
     left = np.flatnonzero(waiting)
     if left.size:
-        yield Named(BARE._replace(wire=Wire.AUTO), left, 0)
+        yield Named(BARE._replace(wire=Wire.AUTO), left)
 
 
-def _candidates(fronts: Fronts, waiting: Bools, first: bytes, size: int) -> Ints:
-    """Rows that begin with some bytes and have room for `size`."""
-    rows = np.flatnonzero(waiting & (fronts.sizes >= size))
-    for at, byte in enumerate(first):
-        rows = rows[fronts.data[fronts.bounds[rows] + at] == byte]
-    return rows
+_FRAMES: Final = {
+    Wire.CONFLUENT: frames.Wire.CONFLUENT,
+    Wire.APICURIO: frames.Wire.CONFLUENT,
+    Wire.APICURIO2: frames.Wire.APICURIO_2,
+    Wire.GLUE: frames.Wire.GLUE,
+    Wire.SINGLE_OBJECT: frames.Wire.SINGLE_OBJECT,
+}
+_TRIED: Final = (Wire.CONFLUENT, Wire.GLUE, Wire.SINGLE_OBJECT)
+_NOT_FRAMED: Final = (int(frames.WireKind.ABSENT), int(frames.WireKind.UNFRAMED))
 
 
-def _numbers(fronts: Fronts, rows: Ints, at: int, kind: str) -> npt.NDArray[np.generic]:
-    width = np.dtype(kind).itemsize
-    spots = fronts.bounds[rows][:, None] + at + np.arange(width)
-    return np.ascontiguousarray(fronts.data[spots]).view(kind).ravel()
-
-
-def _groups(numbers: npt.NDArray[np.generic]) -> Iterator[tuple[object, Ints]]:
-    """Each number and where it stands, in order of their first row."""
-    found, inverse = np.unique(numbers, return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    ends = np.cumsum(np.bincount(inverse, minlength=found.size))
-    for number, stop, start in zip(found.tolist(), ends, [0, *ends[:-1]], strict=True):
-        yield number, order[start:stop]
-
-
-Form = Callable[[Fronts, Bools, Registry | None], Iterator[Named]]
-
-
-def _ids(wire: Wire, kind: str, size: int) -> Form:
-    def find(fronts: Fronts, waiting: Bools, registry: Registry | None) -> Iterator[Named]:
-        rows = _candidates(fronts, waiting, b"\0", size)
-        if not rows.size:
-            return
-        numbers = _numbers(fronts, rows, 1, kind)
-        waiting[rows] = False
-        strange, seen = np.zeros(rows.size, np.bool_), 0
-        for number, places in _groups(numbers):
-            if registry is not None and registry.find_id(int(str(number))) is None:
-                seen += 1
-                if seen > _MOST_STRANGE:
-                    strange[places] = True
-                    continue
-            writer = Writer(Naming.ID, int(str(number)), wire)
-            yield Named(writer, rows[places], size)
-        if strange.any():
-            yield Named(Writer(Naming.ID, OTHERS, wire), rows[strange], size)
-
-    return find
-
-
-def _glue(fronts: Fronts, waiting: Bools, registry: Registry | None) -> Iterator[Named]:  # noqa: ARG001
-    for packing in (0, 5):
-        rows = _candidates(fronts, waiting, bytes([3, packing]), 18)
-        if not rows.size:
-            continue
-        for digest, places in _groups(_numbers(fronts, rows, 2, "V16").astype("S16")):
-            chosen = rows[places]
-            waiting[chosen] = False
-            guid = _uuid(bytes(digest).ljust(16, b"\0"))  # type: ignore[call-overload]
-            writer = Writer(Naming.GUID, guid, Wire.GLUE, is_zipped=packing == 5)
-            yield Named(writer, chosen, 18)
-
-
-def _single_objects(fronts: Fronts, waiting: Bools, registry: Registry | None) -> Iterator[Named]:  # noqa: ARG001
-    rows = _candidates(fronts, waiting, b"\xc3\x01", 10)
-    if not rows.size:
-        return
-    for number, places in _groups(_numbers(fronts, rows, 2, "<u8")):
+def _framed(values: pa.Array, form: Wire, waiting: Bools, registry: Registry) -> Iterator[Named]:
+    found = frames.split(values, _FRAMES[form])
+    rows = np.flatnonzero(waiting & ~np.isin(found.kinds, _NOT_FRAMED))
+    waiting[rows] = False
+    strange: list[Int64s] = []
+    for places in _groups(found.kinds[rows], found.ids[rows], found.low[rows], form):
         chosen = rows[places]
-        waiting[chosen] = False
-        writer = Writer(Naming.FINGERPRINT, int(str(number)), Wire.SINGLE_OBJECT)
-        yield Named(writer, chosen, 10)
+        writer = _writer(found, int(chosen[0]), form)
+        if writer.naming is Naming.ID and registry.find_id(int(writer.value)) is None:
+            strange.append(chosen)
+            if len(strange) > _MOST_STRANGE:
+                continue
+        yield Named(writer, chosen, found)
+    if len(strange) > _MOST_STRANGE:
+        many = np.concatenate(strange[_MOST_STRANGE:])
+        yield Named(Writer(Naming.ID, OTHERS, form), many, found)
 
 
-def _uuid(data: bytes) -> str:
-    text = data.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+def _groups(kinds: Bytes, ids: Int64s, low: Int64s, form: Wire) -> Iterator[Int64s]:
+    """Places with the same kind and id, in order of their first one."""
+    if not kinds.size:
+        return
+    keys = (kinds, ids, low) if form is Wire.GLUE else (kinds, ids)
+    if all((key == key[0]).all() for key in keys):
+        yield np.arange(kinds.size)
+        return
+    order = np.lexsort(keys)
+    changes = np.zeros(order.size, np.bool_)
+    for key in keys:
+        changes[1:] |= np.diff(key[order]) != 0
+    starts = np.flatnonzero(changes)
+    yield from np.split(order, starts)
+
+
+def _writer(found: frames.WireColumns, row: int, form: Wire) -> Writer:
+    if form is Wire.GLUE:
+        is_zipped = found.kinds[row] == frames.WireKind.GLUE_ZLIB
+        return Writer(Naming.GUID, str(found.uuid(row)), form, is_zipped=bool(is_zipped))
+    naming = Naming.FINGERPRINT if form is Wire.SINGLE_OBJECT else Naming.ID
+    return Writer(naming, int(found.ids[row]), form)
 
 
 def _by_headers(headers: pa.Array, name: str, waiting: Bools) -> Iterator[Named]:
@@ -217,9 +147,9 @@ def _by_headers(headers: pa.Array, name: str, waiting: Bools) -> Iterator[Named]
     pairs = headers.values
     named = pc.fill_null(pc.equal(pairs.field("key"), name), False)
     marked = np.flatnonzero(named.to_numpy(zero_copy_only=False))
+    marked = marked[(marked >= bounds[0]) & (marked < bounds[-1])]
     rows = np.searchsorted(bounds, marked, side="right") - 1
-    inside = (marked >= bounds[0]) & (marked < bounds[-1])
-    last = dict(zip(rows[inside].tolist(), marked[inside].tolist(), strict=True))
+    last = dict(zip(rows.tolist(), marked.tolist(), strict=True))
     if not last:
         return
     found: dict[Writer, list[int]] = {}
@@ -230,24 +160,28 @@ def _by_headers(headers: pa.Array, name: str, waiting: Bools) -> Iterator[Named]
             found.setdefault(writer, []).append(row)
             waiting[row] = False
     for writer, chosen in found.items():
-        yield Named(writer, np.array(chosen, np.int64), 0)
+        yield Named(writer, np.array(chosen, np.int64))
 
 
 def _header_writer(text: bytes | None) -> Writer | None:
     """A GUID after 1, or an id after 0; message indexes of Protobuf may follow."""
     if text is not None and text[:1] == b"\x01" and len(text) >= 17:
-        return Writer(Naming.GUID, _uuid(text[1:17]), Wire.CONFLUENT, indexes=text[17:] or b"\0")
+        digits = text[1:17].hex()
+        guid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        return Writer(Naming.GUID, guid, Wire.CONFLUENT, indexes=text[17:] or b"\0")
     if text is not None and text[:1] == b"\0" and len(text) >= 5:
         number = int.from_bytes(text[1:5], "big", signed=True)
         return Writer(Naming.ID, number, Wire.CONFLUENT, indexes=text[5:] or b"\0")
     return None
 
 
-_FORMS: Final[dict[Wire, Form]] = {
-    Wire.CONFLUENT: _ids(Wire.CONFLUENT, ">i4", 5),
-    Wire.APICURIO: _ids(Wire.APICURIO, ">i4", 5),
-    Wire.APICURIO2: _ids(Wire.APICURIO2, ">i8", 9),
-    Wire.GLUE: _glue,
-    Wire.SINGLE_OBJECT: _single_objects,
-}
-_TRIED: Final = (Wire.CONFLUENT, Wire.GLUE, Wire.SINGLE_OBJECT)
+def first_bytes(values: pa.Array) -> npt.NDArray[np.int64]:
+    """The first byte of each value; -1 of an empty one."""
+    data, starts, sizes = spans_of(values)
+    return np.where(sizes > 0, data[starts].astype(np.int64), -1)
+
+
+def without_front(values: pa.Array, front: int) -> pa.Array:
+    """Values without their first bytes, of which each has as many."""
+    data, starts, sizes = spans_of(values)
+    return binary_of(data, starts + front, sizes - front)

@@ -16,7 +16,7 @@ from ottla.jobs.read.records import read_slice
 from ottla.log.read.bounds import EVERYTHING, Bounds
 from ottla.options.read import SliceAccess
 from ottla.schemas.decoding import find_writer, language
-from ottla.schemas.payloads import Naming, Writer, split_column, take_payloads
+from ottla.schemas.payloads import Naming, Writer, split_column
 from ottla.schemas.plans import Wire
 from ottla.schemas.registry import Registry, SchemaType
 from ottla.storage.object_store import StorageOptions
@@ -75,7 +75,7 @@ class CountUses:
                 writer = named.writer._replace(is_zipped=False, indexes=b"")
                 version = find_writer(self.registry, writer, topic, side)
                 if version is not None and version.type is SchemaType.PROTOBUF:
-                    payloads = take_payloads(column, named)
+                    payloads = named.payloads(column)
                     for each in language(version.type).split(payloads, named.writer):
                         usage[Use(topic, side, writer, each.indexes)] += len(each.rows)
                 else:
