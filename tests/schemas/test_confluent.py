@@ -1,6 +1,8 @@
 """What Confluent's own serialisers write, with a registry in memory: the bytes are real."""
 
+import base64
 import json
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,7 @@ class Topic:
         named = tuple((key.encode(), text) for key, text in context.headers or [])
         self.rows.append(Row(len(self.rows), 1000, None, data, named))
 
-    def open(self) -> ottla.tables.log.KafkaLog:
+    def open(self) -> Any:
         rows = []
         for subject in self.client.get_subjects():
             for number in self.client.get_versions(subject):
@@ -79,6 +81,7 @@ class Topic:
                         for each in found.schema.references or []
                     ],
                     "deleted": False,
+                    "md5": base64.b64encode(uuid.UUID(found.guid).bytes).decode(),
                 }
                 key = {"keytype": "SCHEMA", "subject": subject, "version": number, "magic": 1}
                 texts = (json.dumps(key).encode(), json.dumps(value).encode())

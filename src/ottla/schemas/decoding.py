@@ -172,15 +172,22 @@ def plan_payloads(
 def _candidates(
     registry: Registry, topic: str, side: str, seen: Iterable[tuple[Writer, tuple[int, ...]]]
 ) -> Iterator[_Found]:
-    subjects = registry.subjects_named(f"{topic}-{side}")[:1]
-    for subject in subjects:
+    """Those of the topic's subject, then those that records name.
+
+    A file of Protobuf has many messages: its first is meant only where no record says otherwise.
+    """
+    used = [
+        _Found(found, indexes)
+        for writer, indexes in seen
+        if (found := find_writer(registry, writer, topic, side)) is not None
+    ]
+    is_known = any(one.version.type is SchemaType.PROTOBUF for one in used)
+    for subject in registry.subjects_named(f"{topic}-{side}")[:1]:
         for version in registry.of_subject(subject)[:_MOST_TRIED]:
-            if version.state is not State.HARD:
+            hidden = is_known and version.type is SchemaType.PROTOBUF
+            if version.state is not State.HARD and not hidden:
                 yield _Found(version)
-    for writer, indexes in seen:
-        found = find_writer(registry, writer, topic, side)
-        if found is not None:
-            yield _Found(found, indexes)
+    yield from used
 
 
 def find_writer(registry: Registry, writer: Writer, topic: str, side: str) -> Version | None:
