@@ -89,6 +89,13 @@ def all_names(version: Version, registry: Registry) -> list[str]:
     return names(version, registry, (0,))
 
 
+def other_names(version: Version, registry: Registry) -> set[str]:
+    """What fields of a record were called before, in small letters."""
+    schema = parse_version(version, registry)
+    fields = schema.types[schema.root].fields
+    return {alias.lower() for each in fields for alias in each.aliases}
+
+
 def decoder(
     writer: Version,
     reader: Version,

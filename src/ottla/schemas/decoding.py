@@ -8,13 +8,14 @@ a value of one of these types, or null, and its bytes and the reason are kept.
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ottla.errors import OptionError, SchemaError
 from ottla.format.arrays import Bools, Int64s
@@ -68,6 +69,14 @@ class RecordType:
     type: SchemaType
     reader: Version
     arrow_type: pa.DataType
+    more: tuple["Dropped", ...] = ()
+
+
+class Dropped(NamedTuple):
+    """Fields that the newest schema has not any more, and the newest one that has them."""
+
+    version: Version
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +171,7 @@ def plan_payloads(
         )
     _tell_rules(groups, told)
     columns = _columns([one.name for one in types])
-    named = tuple(
-        RecordType(one.name, column, one.type, one.reader, one.arrow_type)
-        for one, column in zip(types, columns, strict=True)
-    )
+    named = tuple(replace(one, column=column) for one, column in zip(types, columns, strict=True))
     return PayloadPlan(topic, side, wire, registry, named, tuple(dict.fromkeys(told)), max_bytes)
 
 
@@ -238,12 +244,47 @@ def _choose_reader(
         try:
             if name not in spoken.all_names(version, registry):
                 continue
-            arrow_type = fit_type(spoken.decoder(version, version, name, registry).arrow_type)
+            arrow_type = _own_type(version, name, registry)
         except SchemaError as error:
             told.append(f"{version} can not be used: {error}")
             continue
-        return RecordType(name, name, kind, version, arrow_type)
+        more, arrow_type = _dropped(version, versions, name, registry, arrow_type)
+        return RecordType(name, name, kind, version, arrow_type, more)
     return None
+
+
+def _own_type(version: Version, name: str, registry: Registry) -> pa.DataType:
+    spoken = language(version.type)
+    return fit_type(spoken.decoder(version, version, name, registry).arrow_type)
+
+
+def _dropped(
+    reader: Version,
+    versions: Sequence[Version],
+    name: str,
+    registry: Registry,
+    arrow_type: pa.DataType,
+) -> tuple[tuple[Dropped, ...], pa.DataType]:
+    """Fields of older versions that the newest lacks: no column goes because a schema changed.
+
+    A document of JSON that has more than its columns stays bytes, so that nothing is lost there.
+    """
+    if not pa.types.is_struct(arrow_type) or reader.type is SchemaType.JSON:
+        return (), arrow_type
+    spoken, fields, more = language(reader.type), list(arrow_type), []
+    taken = {each.name.lower() for each in fields} | spoken.other_names(reader, registry)
+    for version in dict.fromkeys(each for each in versions if each.type is reader.type):
+        try:
+            if version == reader or name not in spoken.all_names(version, registry):
+                continue
+            own = _own_type(version, name, registry)
+        except SchemaError:
+            continue
+        gone = [each for each in own if each.name.lower() not in taken]
+        fields += gone
+        taken |= {each.name.lower() for each in gone}
+        more += [Dropped(version, tuple(each.name for each in gone))] if gone else []
+    return tuple(more), pa.struct(fields)
 
 
 def _tell_rules(groups: dict[tuple[SchemaType, str], list[_Found]], told: list[str]) -> None:
@@ -348,12 +389,12 @@ class PayloadDecoder:
         at = self.plan.type_of(version.type, name)
         if at is None:
             return Fault.OTHER_TYPE
-        reader = self.plan.types[at].reader
+        kind = self.plan.types[at]
         try:
-            made = spoken.decoder(version, reader, name, registry, writer.wire)
+            made = spoken.decoder(version, kind.reader, name, registry, writer.wire)
+            return at, _with_dropped(made, kind, version, name, registry, writer.wire)
         except SchemaError:
             return Fault.UNRESOLVED
-        return at, made
 
     def _fail(self, fault: str, writer: Writer, rows: Int64s) -> None:
         self._count(self.failed, f"{fault}: {writer}", rows.size)
@@ -362,6 +403,59 @@ class PayloadDecoder:
         if count:
             full = len(counter) >= _MOST_COUNTED and name not in counter
             counter["others" if full else name] += int(count)
+
+
+def _with_dropped(
+    made: Decoder, kind: RecordType, writer: Version, name: str, registry: Registry, wire: Wire
+) -> Decoder:
+    """The same, with the fields that only older schemas have, where the writer's is such a one."""
+    if not kind.more:
+        return made
+    spoken = language(kind.type)
+    own = spoken.decoder(writer, writer, name, registry, wire).arrow_type
+    there = {each.name for each in own}
+    others = [
+        (spoken.decoder(writer, each.version, name, registry, wire), each.names)
+        for each in kind.more
+        if there.intersection(each.names)
+    ]
+    return _Joined(made, others, kind.arrow_type)
+
+
+class _Joined:
+    """Payloads decoded by several schemas, side by side in one struct."""
+
+    def __init__(
+        self,
+        first: Decoder,
+        others: Sequence[tuple[Decoder, Sequence[str]]],
+        arrow_type: pa.DataType,
+    ) -> None:
+        self.first = first
+        self.others = others
+        self.arrow_type = arrow_type
+
+    def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Faults]:
+        """Columns of the first, then of the others; what is in none is null."""
+        column, faults = self.first.decode(payloads, max_bytes)
+        found = dict(zip((each.name for each in column.type), column.flatten(), strict=True))
+        for decoder, names in self.others:
+            max_bytes = max(0, max_bytes - column.nbytes)
+            column, more = decoder.decode(payloads, max_bytes)
+            faults = np.where(faults == 0, more, faults)
+            found |= {name: pc.struct_field(column, name) for name in names}
+        fields = [
+            pa.field(each.name, found[each.name].type if each.name in found else each.type)
+            for each in self.arrow_type
+        ]
+        columns = [
+            found[each.name] if each.name in found else pa.nulls(len(payloads), each.type)
+            for each in fields
+        ]
+        return pa.StructArray.from_arrays(columns, fields=fields), faults
+
+    def say(self, fault: int) -> str:
+        return self.first.say(fault)
 
 
 class _Work:
