@@ -59,16 +59,17 @@ def _payload(column: pa.Array) -> pa.Array:
 
 def json_value(value: Any) -> str:
     """A decoded value: bytes as base64, numbers that JSON has none for as text."""
-    return json.dumps(_plain_value(value), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(plain_value(value), ensure_ascii=False, separators=(",", ":"))
 
 
-def _plain_value(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A decoded value of what JSON knows."""
     if isinstance(value, dict):
-        return {str(name): _plain_value(each) for name, each in value.items()}
+        return {str(name): plain_value(each) for name, each in value.items()}
     if isinstance(value, list):  # of a map there are pairs
-        return [_plain_value(each) for each in value]
+        return [plain_value(each) for each in value]
     if isinstance(value, tuple):
-        return [_plain_value(each) for each in value]
+        return [plain_value(each) for each in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):
