@@ -59,7 +59,7 @@ def file_name(version: Version) -> str:
     >>> file_name(one)
     '%2E.%2Fx.v1.id7.avsc'
     """
-    name = encode_name(version.subject)
+    name = encode_name(version.subject) or "%"  # a file without a name is hidden
     if len(name) > _LONGEST:
         digest = hashlib.sha256(version.subject.encode()).hexdigest()[:16]
         name = f"{name[:_LONGEST].rpartition('%')[0] or name[:_LONGEST]}~{digest}"
