@@ -32,6 +32,13 @@ LOGICAL: list[dict[str, Json]] = [
     {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 3},
     {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 0},
 ]
+# Times are of one day; millisecond timestamps must be microseconds too.
+RANGES = {
+    "time-millis": (0, 86_399_999),
+    "time-micros": (0, 86_399_999_999),
+    "timestamp-millis": (-(2**63) // 1000 + 1, 2**63 // 1000 - 1),
+    "local-timestamp-millis": (-(2**63) // 1000 + 1, 2**63 // 1000 - 1),
+}
 
 
 @st.composite
@@ -138,9 +145,21 @@ def values(schema: Json, types: Named) -> st.SearchStrategy[Json]:
         case "boolean":
             return st.booleans()
         case "int":
-            return st.integers(0, 86_399_999) if "time-" in logical else st.integers(-700_000, 2**21) if logical else st.integers(-(2**31), 2**31 - 1)
+            return st.integers(*RANGES.get(logical, (-(2**31), 2**31 - 1)))
+                st.integers(0, 86_399_999)
+                if "time-" in logical
+                else st.integers(-700_000, 2**21)
+                if logical
+                else st.integers(-(2**31), 2**31 - 1)
+            )
         case "long":
-            return st.integers(0, 86_399_999_999) if logical == "time-micros" else st.integers(-(2**43), 2**45) if logical else st.integers(-(2**63), 2**63 - 1)
+            return st.integers(*RANGES.get(logical, (-(2**63), 2**63 - 1)))
+                st.integers(0, 86_399_999_999)
+                if logical == "time-micros"
+                else st.integers(-(2**43), 2**45)
+                if logical
+                else st.integers(-(2**63), 2**63 - 1)
+            )
         case "float":
             return st.floats(width=32)
         case "double":
@@ -371,3 +390,57 @@ def parsed(schema: Json) -> tuple[str, Json]:
     """The text for us, and what fastavro makes of it."""
     text = json.dumps(schema)
     return text, fastavro.parse_schema(json.loads(text))
+
+
+PROMOTED = {
+    "int": ["long", "float", "double"],
+    "long": ["float", "double"],
+    "float": ["double"],
+    "bytes": ["string"],
+    "string": ["bytes"],
+    "boolean": ["int"],  # which is none
+}
+ADDED: list[dict[str, Json]] = [
+    {"type": "int", "default": 7},
+    {"type": "string", "default": "other"},
+    {"type": ["null", "string"], "default": None},
+    {"type": ["double", "null"], "default": 0.5},
+    {"type": {"type": "array", "items": "long"}, "default": [1, 2, 3]},
+    {"type": {"type": "map", "values": "string"}, "default": {"a": "b"}},
+]
+
+
+@st.composite
+def readers(draw: st.DrawFn, schema: Json, depth: int = 0) -> Json:
+    """A reader's schema for a writer's: fields moved, renamed, dropped, added; numbers promoted."""
+    if isinstance(schema, list):
+        branches = [draw(readers(one, depth + 1)) for one in schema]
+        branches = draw(st.permutations(branches))
+        kept: list[Json] = []
+        for one in branches:
+            if label(one) not in [label(other) for other in kept]:
+                kept.append(one)
+        return kept
+    if isinstance(schema, str):
+        return draw(st.sampled_from([schema] * 3 + PROMOTED.get(schema, [schema])))
+    made = dict(schema)
+    if made["type"] == "array":
+        made["items"] = draw(readers(schema["items"], depth + 1))
+    elif made["type"] == "map":
+        made["values"] = draw(readers(schema["values"], depth + 1))
+    elif made["type"] == "enum" and draw(st.booleans()):
+        made |= {"symbols": ["CCC", "A", "NEW"], "default": "NEW"}
+    elif made["type"] == "record":
+        fields = []
+        for one in draw(st.permutations(schema["fields"])):
+            fate = draw(st.sampled_from(["keep", "keep", "drop", "rename"]))
+            if fate == "drop" and not named(one["type"]):
+                continue
+            field = {"name": one["name"], "type": draw(readers(one["type"], depth + 1))}
+            if fate == "rename":
+                field |= {"name": f"new_{one['name']}", "aliases": [one["name"]]}
+            fields.append(field)
+        added = draw(st.lists(st.sampled_from(ADDED), max_size=2))
+        fields += [{"name": f"added{at}", **one} for at, one in enumerate(added)]
+        made["fields"] = fields
+    return made
