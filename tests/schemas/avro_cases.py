@@ -146,20 +146,8 @@ def values(schema: Json, types: Named) -> st.SearchStrategy[Json]:
             return st.booleans()
         case "int":
             return st.integers(*RANGES.get(logical, (-(2**31), 2**31 - 1)))
-                st.integers(0, 86_399_999)
-                if "time-" in logical
-                else st.integers(-700_000, 2**21)
-                if logical
-                else st.integers(-(2**31), 2**31 - 1)
-            )
         case "long":
             return st.integers(*RANGES.get(logical, (-(2**63), 2**63 - 1)))
-                st.integers(0, 86_399_999_999)
-                if logical == "time-micros"
-                else st.integers(-(2**43), 2**45)
-                if logical
-                else st.integers(-(2**63), 2**63 - 1)
-            )
         case "float":
             return st.floats(width=32)
         case "double":
