@@ -23,7 +23,7 @@ from ottla.errors import SchemaError
 from ottla.format.arrays import PADDING, Bytes, Int64s
 from ottla.kernels.avro import layout
 from ottla.kernels.avro.check import check
-from ottla.kernels.avro.fill import Columns, fill
+from ottla.kernels.avro.fill import ColumnMemory, fill
 from ottla.schemas.avro_columns import NONE, Column
 from ottla.schemas.avro_program import Code, Compiler
 from ottla.schemas.avro_schema import AvroSchema, parse_avro
@@ -188,7 +188,7 @@ class _Memory:
         self._buffer = pa.allocate_buffer(at + PADDING)
         out = np.frombuffer(self._buffer, dtype=np.uint8)
         out[:filled] = 0  # what is null is not written
-        self.columns = Columns(
+        self.columns = ColumnMemory(
             out,
             out.view(np.int32),
             out.view(np.int64),

@@ -114,8 +114,8 @@ class Columns:
             return made
         if one.logical == "decimal":
             wide = one.precision > 38
-            kind = pa.decimal256 if wide else pa.decimal128
-            return self._fixed(number, kind(one.precision, one.scale), 32 if wide else 16, level)
+            decimal = pa.decimal256 if wide else pa.decimal128
+            return self._fixed(number, decimal(one.precision, one.scale), 32 if wide else 16, level)
         kind: pa.DataType = _LOGICAL.get(one.logical) or _PRIMITIVE.get(one.kind)
         if kind in (pa.string(), pa.binary()) or (one.kind == "fixed" and one.size == 0):
             return self._bytes("bytes", kind or pa.binary(), number, level)

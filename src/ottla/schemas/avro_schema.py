@@ -12,7 +12,6 @@ MAX_TYPES: Final = 100_000
 MAX_DEPTH: Final = 64  # of types in types
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-NAMED: Final = ("record", "error", "enum", "fixed")
 # Logical types by what they stand on; others, and these elsewhere, are what they stand on.
 _LOGICAL: Final = {
     "int": ("date", "time-millis"),

@@ -54,7 +54,7 @@ from ottla.kernels.bytes.memory import copy_wide, load_u64, store_u64
 _DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
 
-class Columns(NamedTuple):
+class ColumnMemory(NamedTuple):
     """The memory of all columns, as numbers of each width."""
 
     bytes: Bytes
@@ -96,7 +96,7 @@ def fill(
     stack: Int64s,
     calls: Int64s,
     faults: Bytes,
-    columns: Columns,
+    columns: ColumnMemory,
 ) -> None:
     """Write every datum without a fault; `counters` begin at 0 and end as `check` left them."""
     out = columns.bytes

@@ -23,8 +23,7 @@ STRIDE: Final = 12
 
 KEPT: Final = 16  # bytes before what is kept
 
-# Modes.
-ALWAYS: Final = 0  # the column has no nulls
+# Modes; none is a column without nulls.
 SET: Final = 1  # the value is there
 NULLABLE: Final = 2  # a union of null and one other branch comes first
 
