@@ -14,8 +14,8 @@ from cli.here import run
 from ottla.errors import OptionError
 from ottla.schemas import json_language
 from ottla.schemas.decoding import PayloadDecoder, plan_payloads
-from ottla.schemas.plans import Wire
 from ottla.schemas.registry import fold_registry
+from ottla.schemas.wires import Wire
 from schemas.registries import framed, record, registered, write_registry, write_values
 
 NAMES = ["../x", "/etc/passwd", "a\0b", "..", ".", "", "$(touch taken)", "`x`", "a b'\"", "é" * 300]

@@ -10,7 +10,7 @@ from ottla.options.engine import DEFAULT_LOCAL_BYTES, DEFAULT_MEMORY
 from ottla.options.export import ValueAs
 from ottla.options.offsets import parse_time
 from ottla.options.texts import parse_bytes, parse_positive
-from ottla.schemas.plans import Wire
+from ottla.schemas.wires import Wire
 
 # What errors are about, as it is called here.
 FLAGS: Final = {

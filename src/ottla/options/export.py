@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from ottla.log.read.mode import Isolation, Mode
-from ottla.schemas.plans import Wire
+from ottla.schemas.wires import Wire
 from ottla.where.tree import Predicate
 
 ROW_GROUP_BYTES: Final = 64 << 20

@@ -39,7 +39,8 @@ from ottla.options.texts import (
     parse_milliseconds,
     parse_positive,
 )
-from ottla.schemas.plans import NO_PLANS, PayloadPlans, Wire
+from ottla.schemas.plans import NO_PLANS, PayloadPlans
+from ottla.schemas.wires import Wire
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.where.tree import Where
 

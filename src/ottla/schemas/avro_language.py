@@ -15,10 +15,10 @@ from ottla.schemas.avro import (
     decode_avro,
     parse_avro,
 )
-from ottla.schemas.payloads import Faults, Part, Writer
-from ottla.schemas.plans import Wire
+from ottla.schemas.payloads import Faults, Named, Part
 from ottla.schemas.registry import Registry, Version
 from ottla.schemas.wire import fingerprint
+from ottla.schemas.wires import Wire
 
 _RAW: Final = "bytes"
 
@@ -74,7 +74,7 @@ class AvroDecoder:
         return AvroFault(fault).name.lower().replace("_", "-")
 
 
-def split(payloads: pa.Array, writer: Writer) -> Iterator[Part]:  # noqa: ARG001
+def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[Part]:  # noqa: ARG001
     """A schema of Avro has one type."""
     yield Part(np.arange(len(payloads)), payloads)
 

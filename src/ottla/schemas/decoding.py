@@ -27,8 +27,8 @@ from ottla.schemas.payloads import (
     Writer,
     split_column,
 )
-from ottla.schemas.plans import Wire
 from ottla.schemas.registry import NO_ID, Registry, SchemaType, State, Version
+from ottla.schemas.wires import Wire
 
 _MOST_COUNTED: Final = 1000  # schemas that an account names one by one
 _MOST_TRIED: Final = 20  # versions, from the newest on, for one that can be used
@@ -353,7 +353,7 @@ class PayloadDecoder:
             payloads, rows = payloads.filter(pa.array(ok)), rows[ok]
             work.spend(payloads)
         spoken = language(version.type)
-        for part in spoken.split(payloads, named.writer):
+        for part in spoken.split(payloads, named, work.values):
             chosen = rows[part.rows]
             decoder = self._decoder(version, named.writer, part.indexes)
             if isinstance(decoder, Fault):

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.errors import SchemaError
-from ottla.schemas.payloads import Faults, Part, Writer
-from ottla.schemas.plans import Wire
+from ottla.schemas.payloads import Faults, Named, Part
 from ottla.schemas.registry import Registry, Version, split_subject
+from ottla.schemas.wires import Wire
 
 _MOST_TYPES: Final = 5000  # that a schema comes to with all that it refers to
 _MOST_DEPTH: Final = 32
@@ -36,7 +36,7 @@ def all_names(version: Version, registry: Registry) -> list[str]:
     return names(version, registry, (0,))
 
 
-def split(payloads: pa.Array, writer: Writer) -> Iterator[Part]:  # noqa: ARG001
+def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[Part]:  # noqa: ARG001
     """A schema has one type."""
     yield Part(np.arange(len(payloads)), payloads)
 

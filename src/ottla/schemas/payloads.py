@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 
 from ottla.format.arrays import Bools, Bytes, Int64s
 from ottla.schemas import wire as frames
-from ottla.schemas.plans import Wire
 from ottla.schemas.registry import Registry
-from ottla.schemas.spans import binary_of, spans_of
+from ottla.schemas.wires import Wire
 
 Faults = npt.NDArray[np.uint8]
 OTHERS: Final = "of many others"
@@ -173,15 +172,3 @@ def _header_writer(text: bytes | None) -> Writer | None:
         number = int.from_bytes(text[1:5], "big", signed=True)
         return Writer(Naming.ID, number, Wire.CONFLUENT, indexes=text[5:] or b"\0")
     return None
-
-
-def first_bytes(values: pa.Array) -> npt.NDArray[np.int64]:
-    """The first byte of each value; -1 of an empty one."""
-    data, starts, sizes = spans_of(values)
-    return np.where(sizes > 0, data[starts].astype(np.int64), -1)
-
-
-def without_front(values: pa.Array, front: int) -> pa.Array:
-    """Values without their first bytes, of which each has as many."""
-    data, starts, sizes = spans_of(values)
-    return binary_of(data, starts + front, sizes - front)

@@ -1,22 +1,9 @@
-"""What is asked of keys and values that have schemas; it imports nothing heavy."""
+"""How the keys and values of a topic are decoded, for those who only pass it on."""
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from ottla.schemas.decoding import PayloadPlan
-
-
-class Wire(StrEnum):
-    """How bytes name their schema."""
-
-    AUTO = "auto"  # by headers, else by what the bytes begin with, where that is known
-    CONFLUENT = "confluent"
-    APICURIO = "apicurio"  # version 3: as Confluent's, without its exceptions
-    APICURIO2 = "apicurio2"  # ids of eight bytes
-    GLUE = "glue"
-    SINGLE_OBJECT = "single-object"
-    NONE = "none"  # bare payloads
 
 
 class PayloadPlans(NamedTuple):

@@ -20,17 +20,19 @@ import pyarrow as pa
 
 from ottla.errors import SchemaError
 from ottla.extras import missing_extra
+from ottla.schemas import wire as frames
 from ottla.schemas.fitting import bisect
-from ottla.schemas.payloads import Faults, Part, Writer, first_bytes, without_front
-from ottla.schemas.plans import Wire
+from ottla.schemas.payloads import Faults, Named, Part
 from ottla.schemas.registry import Registry, Version
+from ottla.schemas.wires import Wire
 
 _ROOT: Final = "ottla-root.proto"
 _SECONDS: Final = 30
 _MEMORY: Final = 1 << 30
 _MOST_FIELDS: Final = 5000  # of a message with all that is in it: each becomes a column
-_MOST_INDEXES: Final = 64
 _FIRST: Final = (0,)
+_NONE: Final = (-1,)  # of a payload that names no message
+_FRAME: Final = frames.Wire.CONFLUENT_PROTOBUF
 _BROKEN: Final = 1
 _CHILD: Final = """
 import resource, sys
@@ -309,74 +311,61 @@ def _is_table(descriptor: Any) -> bool:
     return bool(descriptor.fields)
 
 
-def split(payloads: pa.Array, writer: Writer) -> Iterator[Part]:
+def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[Part]:
     """Payloads by the message that they are: its numbers are in front of it, or in a header."""
-    if writer.wire is Wire.APICURIO:
-        yield from _split_rows(payloads, _read_ref)
-        return
-    if writer.indexes:
-        path, _ = _read_indexes(writer.indexes)
-        yield Part(np.arange(len(payloads)), payloads, path)
-        return
-    if writer.wire is not Wire.CONFLUENT:
+    if named.writer.wire is Wire.APICURIO:
+        yield from _without_refs(payloads)
+    elif named.writer.indexes:
+        yield Part(np.arange(len(payloads)), payloads, _path(named.writer.indexes))
+    elif named.writer.wire is Wire.CONFLUENT:
+        yield from _by_path(frames.split(values.take(pa.array(named.rows)), _FRAME))
+    else:
         yield Part(np.arange(len(payloads)), payloads)
-        return
-    if len(payloads) and (first_bytes(payloads) == 0).all():
-        yield Part(np.arange(len(payloads)), without_front(payloads, 1))
-        return
-    yield from _split_rows(payloads, _read_indexes)
 
 
-def _split_rows(payloads: pa.Array, read: Any) -> Iterator[Part]:
-    """Row by row, where not all are the first message."""
-    found: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
-    for row, payload in enumerate(payloads.to_pylist()):
-        path, start = read(payload)
-        rows, bodies = found.setdefault(path, ([], []))
-        rows.append(row)
-        bodies.append(payload[start:])
-    for path, (rows, bodies) in found.items():
-        yield Part(np.array(rows, np.int64), pa.array(bodies, pa.binary()), path)
+def _by_path(found: frames.WireColumns) -> Iterator[Part]:
+    """Most are the first message, which one byte says."""
+    sound = found.kinds == frames.WireKind.CONFLUENT_PROTOBUF
+    short = sound & (found.starts - found.low == 1)
+    paths: dict[tuple[int, ...], list[int]] = {}
+    for row in np.flatnonzero(sound & ~short).tolist():
+        paths.setdefault(found.message_path(row), []).append(row)
+    for path, rows in ((_FIRST, np.flatnonzero(short)), (_NONE, np.flatnonzero(~sound))):
+        if rows.size:
+            yield Part(rows, found.payloads(rows), path)
+    for path, chosen in paths.items():
+        several = np.array(chosen, np.int64)
+        yield Part(several, found.payloads(several), path)
 
 
-def _read_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
-    """
-    >>> _read_indexes(bytes([0, 9])), _read_indexes(bytes([4, 2, 0, 9]))
-    (((0,), 1), ((1, 0), 3))
-    """
-    count, at = _varint(data, 0)
-    if count == 0:
-        return _FIRST, at
-    if not 0 < count <= _MOST_INDEXES:
-        return (-1,), 0
-    path = []
-    for _ in range(count):
-        number, at = _varint(data, at)
-        path.append(number)
-    return tuple(path), at
+def _path(indexes: bytes) -> tuple[int, ...]:
+    """The numbers of a message as a header has them."""
+    found = frames.split(pa.array([bytes(5) + indexes], pa.binary()), _FRAME)
+    is_sound = found.kinds[0] == frames.WireKind.CONFLUENT_PROTOBUF
+    return found.message_path(0) if is_sound else _NONE
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if at >= len(data):
-            return -1, at
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-    return -1, at
-
-
-def _read_ref(data: bytes) -> tuple[tuple[int, ...], int]:
+def _without_refs(payloads: pa.Array) -> Iterator[Part]:
     """Apicurio puts a message in front that names the one that follows, with its size."""
-    size, at, shift = 0, 0, 0
-    while at < min(len(data), 5):
-        byte = data[at]
-        at += 1
-        size |= (byte & 0x7F) << shift
-        shift += 7
+    rows, bodies, odd = [], [], []
+    for row, payload in enumerate(payloads.to_pylist()):
+        start = _skip_ref(payload)
+        if start is None:
+            odd.append(row)
+        else:
+            rows.append(row)
+            bodies.append(payload[start:])
+    yield Part(np.array(rows, np.int64), pa.array(bodies, pa.binary()))
+    if odd:
+        several = np.array(odd, np.int64)
+        yield Part(several, payloads.take(pa.array(several)), _NONE)
+
+
+def _skip_ref(data: bytes) -> int | None:
+    size = 0
+    for at, byte in enumerate(data[:5]):
+        size |= (byte & 0x7F) << (7 * at)
         if byte < 0x80:
-            return (_FIRST, at + size) if at + size <= len(data) else ((-1,), 0)
-    return (-1,), 0
+            stop = at + 1 + size
+            return stop if stop <= len(data) else None
+    return None

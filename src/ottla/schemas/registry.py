@@ -191,7 +191,7 @@ class _Folding:
     """Versions by their keys. Redpanda's keys are of one write: a tombstone takes that one back."""
 
     def __init__(self) -> None:
-        self.stored: dict[tuple[str, int], dict[tuple[Any, ...], Version]] = {}
+        self.stored: dict[str, dict[int, dict[tuple[Any, ...], Version]]] = {}
         self.gone: list[Version] = []
         self.compatibility: dict[str | None, str] = {}
         self.modes: dict[str | None, str] = {}
@@ -203,7 +203,12 @@ class _Folding:
                 self.add(_object(key), None if value is None else _object(value))
             except (SchemaError, ValueError, RecursionError) as error:
                 self.tell(f"record {at} of {TOPIC} is not understood: {error}")
-        versions = [list(each.values())[-1] for each in self.stored.values() if each]
+        versions = [
+            list(writes.values())[-1]
+            for numbers in self.stored.values()
+            for writes in numbers.values()
+            if writes
+        ]
         versions += self.gone
         self.tell_clashes(versions)
         return Registry(versions, self.compatibility, self.modes, self.problems)
@@ -218,8 +223,8 @@ class _Folding:
             self.add_schema(key, value)
         elif kind == "DELETE_SUBJECT" and value is not None:
             subject, last = _text(value, "subject"), _number(value, "version")
-            for (name, number), writes in self.stored.items():
-                if name == subject and number <= last and writes:
+            for number, writes in self.stored.get(subject, {}).items():
+                if number <= last and writes:
                     newest = list(writes)[-1]
                     writes[newest] = replace(writes[newest], state=State.SOFT)
         elif kind == "CLEAR_SUBJECT" and value is not None:
@@ -230,17 +235,17 @@ class _Folding:
                 if kind == "CONFIG"
                 else ("mode", self.modes)
             )
-            subject = key.get("subject")
-            subject = subject if isinstance(subject, str) else None
+            named = key.get("subject")
+            whose = named if isinstance(named, str) else None
             level = None if value is None else value.get(name)
             if isinstance(level, str):
-                told[subject] = level
+                told[whose] = level
             elif value is None:
-                told.pop(subject, None)
+                told.pop(whose, None)
 
     def clear(self, subject: str) -> None:
-        for (name, _), writes in self.stored.items():
-            if name == subject and writes:
+        for writes in self.stored.get(subject, {}).values():
+            if writes:
                 newest = list(writes.values())[-1]
                 if newest.state is State.SOFT:
                     self.gone.append(replace(newest, state=State.HARD))
@@ -248,7 +253,7 @@ class _Folding:
 
     def add_schema(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
         subject, number = _text(key, "subject"), _number(key, "version")
-        writes = self.stored.setdefault((subject, number), {})
+        writes = self.stored.setdefault(subject, {}).setdefault(number, {})
         write = (key.get("seq"), key.get("node"))
         if not all(isinstance(each, int | str | None) for each in write):
             write = (None, None)

@@ -38,7 +38,7 @@ from ottla.options.offsets import LimitPair
 from ottla.options.read import ReadOptions, View
 from ottla.options.texts import counted, format_bytes
 from ottla.rules.cleaner.cleanable import CleanerConfig
-from ottla.schemas.plans import Wire
+from ottla.schemas.wires import Wire
 from ottla.storage.paths import is_remote
 from ottla.tables.arguments import (
     Path,

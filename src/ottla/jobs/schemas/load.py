@@ -54,11 +54,6 @@ def load_registry(catalog: Catalog, schemas: str | None) -> Registry:
     return _read_files(schemas, catalog.storage)
 
 
-def has_registry(catalog: Catalog) -> bool:
-    """Whether the logs hold one."""
-    return bool(_partitions(catalog))
-
-
 def _partitions(catalog: Catalog) -> list[Partition]:
     return [log.partition for log in find_logs(catalog, Choice(topics=(TOPIC,)))]
 

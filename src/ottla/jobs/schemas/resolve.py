@@ -14,8 +14,9 @@ from ottla.jobs.schemas.usage import CountUses, Usage, sample_usage
 from ottla.options.export import ValueAs
 from ottla.options.read import ReadOptions, View
 from ottla.schemas.decoding import PayloadPlan, plan_payloads
-from ottla.schemas.plans import PayloadPlans, Wire
+from ottla.schemas.plans import PayloadPlans
 from ottla.schemas.registry import Registry, SchemaType
+from ottla.schemas.wires import Wire
 
 _ONLY: Final = {
     ValueAs.AVRO: SchemaType.AVRO,

@@ -17,8 +17,8 @@ from ottla.log.read.bounds import EVERYTHING, Bounds
 from ottla.options.read import SliceAccess
 from ottla.schemas.decoding import find_writer, language
 from ottla.schemas.payloads import Naming, Writer, split_column
-from ottla.schemas.plans import Wire
 from ottla.schemas.registry import Registry, SchemaType
+from ottla.schemas.wires import Wire
 from ottla.storage.object_store import StorageOptions
 
 SIDES: Final = ("key", "value")
@@ -76,7 +76,7 @@ class CountUses:
                 version = find_writer(self.registry, writer, topic, side)
                 if version is not None and version.type is SchemaType.PROTOBUF:
                     payloads = named.payloads(column)
-                    for each in language(version.type).split(payloads, named.writer):
+                    for each in language(version.type).split(payloads, named, column):
                         usage[Use(topic, side, writer, each.indexes)] += len(each.rows)
                 else:
                     usage[Use(topic, side, writer)] += int(named.rows.size)
