@@ -263,6 +263,7 @@ class Term(Enum):
     MEMORY = "memory"
     FOLLOW_LINKS = "following links"
     DUMP = "the command that dumps files"
+    SCHEMAS = "the command that shows schemas"
 
 
 class WordedError(Exception):

@@ -30,6 +30,7 @@ FLAGS: Final = {
     Term.MEMORY: "--memory",
     Term.FOLLOW_LINKS: "--follow-links",
     Term.DUMP: "`ottla dump`",
+    Term.SCHEMAS: "`ottla schemas`",
 }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.errors import OptionError, SchemaError
+from ottla.errors import OptionError, SchemaError, Term
 from ottla.format.arrays import Bools, Int64s
 from ottla.schemas.fitting import bisect, fit, fit_type
 from ottla.schemas.payloads import (
@@ -166,8 +166,8 @@ def plan_payloads(
     if not types:
         why = f": {told[0]}" if told else ""
         raise OptionError(
-            f"no schema for the {side}s of {topic} can be used{why}; `ottla schemas` shows what"
-            " there is"
+            f"no schema for the {side}s of {topic} can be used{why}; ",
+            *(Term.SCHEMAS, " shows what there is"),
         )
     _tell_rules(groups, told)
     columns = _columns([one.name for one in types])

@@ -17,7 +17,7 @@ from ottla.schemas.payloads import Faults, Named, Part
 from ottla.schemas.registry import Registry, Version, split_subject
 from ottla.schemas.wires import Wire
 
-_MOST_TYPES: Final = 5000  # that a schema comes to with all that it refers to
+_MOST_TYPES: Final = 1000  # that a schema comes to with all that it refers to
 _MOST_DEPTH: Final = 32
 _MOST_REFS: Final = 32  # one after the other
 _BROKEN: Final = 1

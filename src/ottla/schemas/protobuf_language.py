@@ -24,16 +24,19 @@ from ottla.schemas import wire as frames
 from ottla.schemas.fitting import bisect
 from ottla.schemas.payloads import Faults, Named, Part
 from ottla.schemas.registry import Registry, Version
+from ottla.schemas.spans import spans_of
 from ottla.schemas.wires import Wire
 
 _ROOT: Final = "ottla-root.proto"
 _SECONDS: Final = 30
 _MEMORY: Final = 1 << 30
-_MOST_FIELDS: Final = 5000  # of a message with all that is in it: each becomes a column
-_FIRST: Final = (0,)
-_NONE: Final = (-1,)  # of a payload that names no message
+_MOST_FIELDS: Final = 1000  # of a message with all that is in it: each becomes a column
+_FIRST: Final[tuple[int, ...]] = (0,)
+_NONE: Final[tuple[int, ...]] = (-1,)  # of a payload that names no message
 _FRAME: Final = frames.Wire.CONFLUENT_PROTOBUF
 _BROKEN: Final = 1
+_TOO_LARGE: Final = 2
+_SLICE_BYTES: Final = 256 << 10
 _CHILD: Final = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
@@ -154,8 +157,8 @@ def _run_protoc(files: tuple[tuple[str, str], ...]) -> bytes:
             _write_proto(Path(folder), name, text)
         made = Path(folder, "descriptors")
         child = _CHILD.format(memory=_MEMORY, seconds=_SECONDS)
-        command = [sys.executable, "-I", "-c", child, "--proto_path=.", f"--proto_path={standard}"]
-        command += ["--include_imports", "--descriptor_set_out=descriptors", _ROOT]
+        command = [sys.executable, "-I", "-c", child, "-I.", f"-I{standard}"]
+        command += [f"--{'include_imports'}", "-odescriptors", _ROOT]
         try:
             done = subprocess.run(  # noqa: S603  arguments are ours
                 command, cwd=folder, capture_output=True, timeout=_SECONDS, env={}, check=False
@@ -261,11 +264,25 @@ class MessageDecoder:
         assert self.handler is not None
         return self.handler.array_to_record_batch(payloads)
 
-    def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Faults]:  # noqa: ARG002
-        """A column, and which rows are no such message."""
+    def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Faults]:
+        """A column, and which rows are no such message, or did not fit any more.
+
+        Few bytes are decoded at once: two may become a struct of a thousand columns.
+        """
         convert = self._texts if self.handler is None else self._converted
-        column, bad = bisect(payloads, convert, self.arrow_type)
-        return column, bad.astype(np.uint8) * _BROKEN
+        faults = np.zeros(len(payloads), np.uint8)
+        made: list[pa.Array] = []
+        for start, stop in _in_slices(payloads):
+            if max_bytes <= 0:
+                faults[start:] = _TOO_LARGE
+                made.append(pa.nulls(len(payloads) - start, self.arrow_type))
+                break
+            part = payloads.slice(start, stop - start)
+            column, bad = bisect(part, convert, self.arrow_type)
+            faults[start:stop] = bad.astype(np.uint8) * _BROKEN
+            max_bytes -= column.nbytes
+            made.append(column)
+        return pa.concat_arrays(made) if made else pa.nulls(0, self.arrow_type), faults
 
     def _converted(self, payloads: pa.Array) -> pa.Array:
         whole = pa.concat_arrays([payloads.slice(0, 0), payloads])  # ptars knows no offsets
@@ -288,9 +305,22 @@ class MessageDecoder:
             raise ValueError(str(error)) from None
         return pa.array(texts, pa.string())
 
-    def say(self, fault: int) -> str:  # noqa: ARG002
-        """There is one fault."""
-        return "no such message"
+    def say(self, fault: int) -> str:
+        """What is wrong, in a word."""
+        return "too large" if fault == _TOO_LARGE else "no such message"
+
+
+def _in_slices(payloads: pa.Array) -> Iterator[tuple[int, int]]:
+    """Rows of about so many bytes together."""
+    _, _, sizes = spans_of(payloads)
+    ends = np.cumsum(np.maximum(sizes, 0))
+    start = 0
+    while start < len(payloads):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, before + _SLICE_BYTES, side="right"))
+        stop = max(start + 1, stop)
+        yield start, stop
+        start = stop
 
 
 def _is_table(descriptor: Any) -> bool:

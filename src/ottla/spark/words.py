@@ -17,6 +17,7 @@ OPTIONS: Final = {
     Term.LEADER_EPOCH: "option leaderEpoch",
     Term.KEEP_OFFSETS: "option keepOffsets",
     Term.SALVAGE: "`ottla salvage`",
+    Term.SCHEMAS: "`ottla schemas`",
     Term.FINISH: "`ottla finish --help`",
 }
 

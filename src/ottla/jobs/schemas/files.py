@@ -29,9 +29,9 @@ registry=${1:?the address of a registry, such as http://localhost:8081}
 here=$(dirname "$0")
 call() {
   method=$1 place=$2 body=${3:-}
-  if [ -n "$body" ]; then set -- --data-binary "@$here/$body"; else set --; fi
-  curl --fail --silent --show-error --output /dev/null --request "$method" \\
-    --header 'Content-Type: application/vnd.schemaregistry.v1+json' "$@" "$registry$place"
+  if [ -n "$body" ]; then set -- -d "@$here/$body"; else set -- ; fi
+  curl -fsS -o /dev/null -X "$method" \\
+    -H 'Content-Type: application/vnd.schemaregistry.v1+json' "$@" "$registry$place"
 }
 """
 
