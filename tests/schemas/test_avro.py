@@ -19,6 +19,7 @@ from ottla.schemas.avro import (
     decode_avro,
     parse_avro,
 )
+from ottla.schemas.wire import fingerprint
 from schemas.avro_cases import (
     LOGICAL,
     PLAIN,
@@ -312,6 +313,24 @@ def test_a_schema_that_grows_without_end_is_refused_at_once(fields: int) -> None
     schema = parse_avro(json.dumps(chain(30, fields)))
     with pytest.raises(SchemaError, match="columns"):
         compile_avro(schema)
+
+
+def test_a_long_chain_of_names_is_refused() -> None:
+    """No type is nested deep in the text, but each is in the one before."""
+    records: list[Json] = [EMPTY]
+    for at in range(5000):
+        field = {"name": "a", "type": f"C{at - 1}" if at else "Empty"}
+        records.append({"type": "record", "name": f"C{at}", "fields": [field]})
+    fields = [{"name": "a", "type": "long"}, {"name": "skipped", "type": records}]
+    schema = parse_avro(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    with pytest.raises(SchemaError, match="deep"):
+        compile_avro(schema)
+    # Who does not want it, is not hurt.
+    program = compile_avro(schema, parse_avro(json.dumps(RECORD)))
+    array, _ = decode_avro(program, pa.array([b"\x02" + varint(4999)]), LIMIT)
+    assert array.to_pylist() == [{"a": 1}]
+    with pytest.raises(SchemaError, match="deep"):
+        fingerprint(parse_avro('"C4999"', [json.dumps(records)]))
 
 
 def test_a_schema_of_ten_megabytes_is_bounded() -> None:
