@@ -11,6 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.kernels._jit import INTERPRETED
+from ottla.kernels.avro.check import check
+from ottla.kernels.avro.fill import fill
+from ottla.kernels.avro.skip import skip
+from ottla.kernels.avro.wire import gather_spans, split_wire
 from ottla.schemas.avro import (
     AvroFault,
     AvroProgram,
@@ -19,7 +24,7 @@ from ottla.schemas.avro import (
     decode_avro,
     parse_avro,
 )
-from ottla.schemas.wire import fingerprint
+from ottla.schemas.wire import Wire, fingerprint, split
 from schemas.avro_cases import (
     LOGICAL,
     PLAIN,
@@ -361,6 +366,18 @@ def test_a_slice_of_a_column_is_decoded_alone() -> None:
     assert not faults.any()
     none, _ = decode_avro(program_of(RECORD), column.slice(0, 0), LIMIT)
     assert none.type == pa.struct([("a", pa.int64())])
+
+
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+def test_kernels_compile_for_one_signature() -> None:
+    """A slice has bytes behind it, so that they are Arrow's own memory; others are copied."""
+    column = pa.array([b"\x02", b"\x04" + bytes(100)], pa.binary())
+    for one in (column, column.slice(0, 1), column.cast(pa.large_binary())):
+        array, _ = decode_avro(program_of("long"), one, LIMIT)
+        assert array[0].as_py() == 1
+        assert split(one, Wire.CONFLUENT).payloads().equals(one.cast(pa.binary()))
+    for kernel in (check, fill, skip, split_wire, gather_spans):
+        assert len(kernel.overloads) <= 1, kernel
 
 
 def test_parquet_takes_every_type(tmp_path: Path) -> None:

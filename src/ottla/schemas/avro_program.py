@@ -7,6 +7,7 @@ import numpy as np
 from ottla.errors import SchemaError
 from ottla.format.arrays import PADDING, Bytes, Int64s
 from ottla.kernels.avro import layout as op
+from ottla.region import read_only
 from ottla.schemas.avro_columns import NONE, AvroColumn, Columns, Slot
 from ottla.schemas.avro_default import encode_default
 from ottla.schemas.avro_resolve import Resolved, Resolver
@@ -89,7 +90,7 @@ class Compiler:
         return Code(
             np.array(self._rows, dtype=np.int64).reshape(-1),
             np.array([*self._table, 0], dtype=np.int64),
-            constants,
+            read_only(constants),
             tuple(self._patches),
             tuple(self._streams),
             self._costs,
