@@ -11,6 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.kernels._jit import INTERPRETED
+from ottla.kernels.avro.check import check
+from ottla.kernels.avro.fill import fill
+from ottla.kernels.avro.skip import skip
+from ottla.kernels.avro.wire import gather_spans, split_wire
 from ottla.schemas.avro import (
     AvroFault,
     AvroProgram,
@@ -19,6 +24,7 @@ from ottla.schemas.avro import (
     decode_avro,
     parse_avro,
 )
+from ottla.schemas.wire import Wire, fingerprint, split
 from schemas.avro_cases import (
     LOGICAL,
     PLAIN,
@@ -314,6 +320,24 @@ def test_a_schema_that_grows_without_end_is_refused_at_once(fields: int) -> None
         compile_avro(schema)
 
 
+def test_a_long_chain_of_names_is_refused() -> None:
+    """No type is nested deep in the text, but each is in the one before."""
+    records: list[Json] = [EMPTY]
+    for at in range(5000):
+        field = {"name": "a", "type": f"C{at - 1}" if at else "Empty"}
+        records.append({"type": "record", "name": f"C{at}", "fields": [field]})
+    fields = [{"name": "a", "type": "long"}, {"name": "skipped", "type": records}]
+    schema = parse_avro(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    with pytest.raises(SchemaError, match="deep"):
+        compile_avro(schema)
+    # Who does not want it, is not hurt.
+    program = compile_avro(schema, parse_avro(json.dumps(RECORD)))
+    array, _ = decode_avro(program, pa.array([b"\x02" + varint(4999)]), LIMIT)
+    assert array.to_pylist() == [{"a": 1}]
+    with pytest.raises(SchemaError, match="deep"):
+        fingerprint(parse_avro('"C4999"', [json.dumps(records)]))
+
+
 def test_a_schema_of_ten_megabytes_is_bounded() -> None:
     fields = [{"name": f"f{at}", "type": "int", "doc": "x" * 900} for at in range(9_990)]
     schema = parse_avro(json.dumps({"type": "record", "name": "R", "fields": fields}))
@@ -342,6 +366,18 @@ def test_a_slice_of_a_column_is_decoded_alone() -> None:
     assert not faults.any()
     none, _ = decode_avro(program_of(RECORD), column.slice(0, 0), LIMIT)
     assert none.type == pa.struct([("a", pa.int64())])
+
+
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+def test_kernels_compile_for_one_signature() -> None:
+    """A slice has bytes behind it, so that they are Arrow's own memory; others are copied."""
+    column = pa.array([b"\x02", b"\x04" + bytes(100)], pa.binary())
+    for one in (column, column.slice(0, 1), column.cast(pa.large_binary())):
+        array, _ = decode_avro(program_of("long"), one, LIMIT)
+        assert array[0].as_py() == 1
+        assert split(one, Wire.CONFLUENT).payloads().equals(one.cast(pa.binary()))
+    for kernel in (check, fill, skip, split_wire, gather_spans):
+        assert len(kernel.overloads) <= 1, kernel
 
 
 def test_parquet_takes_every_type(tmp_path: Path) -> None:

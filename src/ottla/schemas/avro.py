@@ -24,7 +24,7 @@ from ottla.format.arrays import PADDING, Bytes, Int64s
 from ottla.kernels.avro import layout
 from ottla.kernels.avro.check import check
 from ottla.kernels.avro.fill import ColumnMemory, fill
-from ottla.schemas.avro_columns import NONE, Column
+from ottla.schemas.avro_columns import NONE, AvroColumn
 from ottla.schemas.avro_program import Code, Compiler
 from ottla.schemas.avro_schema import AvroSchema, parse_avro
 from ottla.schemas.avro_text import TextReader, TooLargeError
@@ -89,11 +89,14 @@ class AvroProgram:
         return int(self.code.costs[0])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def compile_avro(writer: AvroSchema, reader: AvroSchema | None = None) -> AvroProgram:
     """Compile; SchemaError if data of the one can not be read as the other."""
     reader = writer if reader is None else reader
-    return AvroProgram(writer, reader, Compiler(writer, reader).compile())
+    try:
+        return AvroProgram(writer, reader, Compiler(writer, reader).compile())
+    except RecursionError:
+        raise SchemaError("The types of the Avro schema hold each other too deep.") from None
 
 
 def decode_avro(
@@ -136,7 +139,7 @@ def decode_spans(
         rows * program.row_bytes,
         budget,
     )
-    memory = _Memory(code, counters)
+    memory = _Filling(code, counters)
     fill(
         data,
         starts,
@@ -165,7 +168,7 @@ def decode_spans(
     return array, faults_now
 
 
-class _Memory:
+class _Filling:
     """One piece of memory for all columns of a decode."""
 
     def __init__(self, code: Code, counters: Int64s) -> None:
@@ -200,7 +203,7 @@ class _Memory:
         for place, counter in code.streams:
             self.code[place] = self._byte_places[counter]
 
-    def array(self, column: Column) -> pa.Array:
+    def array(self, column: AvroColumn) -> pa.Array:
         """A column as Arrow has it."""
         rows = int(self._counters[column.level])
         if column.kind == "null":
@@ -238,7 +241,7 @@ class _Memory:
         data = self._buffer.slice(self._byte_places.get(column.counter, 0), size)
         return pa.Array.from_buffers(column.type, rows, [valid, bounds, data])
 
-    def _text(self, column: Column, bounds: npt.NDArray[np.int32]) -> pa.Array:
+    def _text(self, column: AvroColumn, bounds: npt.NDArray[np.int32]) -> pa.Array:
         """What was kept, as JSON."""
         assert self.texts is not None
         place = self._byte_places.get(column.counter, 0)
@@ -251,7 +254,7 @@ class _Memory:
                 try:
                     plan, is_default = self._code.kept[number]
                     value = self.texts.text(plan, is_default, kept[layout.KEPT :])
-                except TooLargeError:
+                except (TooLargeError, RecursionError):
                     self.too_large.add(datum)
             values.append(value)
         return pa.array(values, pa.string())

@@ -37,7 +37,7 @@ NONE = -1
 
 
 @dataclass(slots=True)
-class Column:
+class AvroColumn:
     """One column, or the struct, list or map that holds others."""
 
     kind: str  # null, fixed (width), boolean, bytes, struct, list, map, text (JSON of Avro)
@@ -47,7 +47,7 @@ class Column:
     value: int = NONE
     counter: int = NONE  # of its bytes, or of the rows of its items
     width: int = 0
-    children: list["Column"] = field(default_factory=list)
+    children: list["AvroColumn"] = field(default_factory=list)
     of: int = 0  # the number of the reader's type
     choices: tuple[int, ...] = ()  # of a union: the child of each branch; -1 is null
 
@@ -74,7 +74,7 @@ class Columns:
         self._made = 0
         self.top = self._column(schema.root, 0, True, 0)
 
-    def _column(self, number: int, level: int, nullable: bool, depth: int) -> Column:
+    def _column(self, number: int, level: int, nullable: bool, depth: int) -> AvroColumn:
         one = self._types[number]
         self._made += 1
         if self._made > MAX_COLUMNS:
@@ -84,13 +84,13 @@ class Columns:
         if one.kind == "union":
             return self._union(one, level, nullable, depth)
         if one.kind == "null":
-            return Column("null", pa.null(), level, of=number)
+            return AvroColumn("null", pa.null(), level, of=number)
         made = self._value(number, one, level, depth)
         if nullable:
             made.valid = self._slot(level, 1)
         return made
 
-    def _value(self, number: int, one: AvroType, level: int, depth: int) -> Column:
+    def _value(self, number: int, one: AvroType, level: int, depth: int) -> AvroColumn:
         if one.kind == "record":
             if number in self.recursive:
                 return self._bytes("text", pa.string(), number, level)
@@ -98,11 +98,13 @@ class Columns:
                 return self._bytes("bytes", pa.string(), number, level)
             children = [self._column(part.type, level, False, depth + 1) for part in one.fields]
             names = [part.name for part in one.fields]
-            return Column("struct", _struct(names, children), level, children=children, of=number)
+            return AvroColumn(
+                "struct", _struct(names, children), level, children=children, of=number
+            )
         if one.kind in ("array", "map"):
             inner = self._counter()
             self.levels.append(inner)
-            made = Column(one.kind, pa.null(), level, counter=inner, of=number)
+            made = AvroColumn(one.kind, pa.null(), level, counter=inner, of=number)
             made.value = self._slot(level, 4, 1, 4)
             if one.kind == "map":
                 made.children.append(self._bytes("bytes", pa.string(), number, inner))
@@ -123,10 +125,10 @@ class Columns:
             return self._fixed(number, pa.binary(one.size), one.size, level)
         if one.kind == "boolean":
             slot = self._slot(level, 1)
-            return Column("boolean", pa.bool_(), level, value=slot, of=number)
+            return AvroColumn("boolean", pa.bool_(), level, value=slot, of=number)
         return self._fixed(number, kind, kind.bit_width // 8, level)
 
-    def _union(self, one: AvroType, level: int, nullable: bool, depth: int) -> Column:
+    def _union(self, one: AvroType, level: int, nullable: bool, depth: int) -> AvroColumn:
         """Nullable if null is a branch; more than one other is a struct of all of them."""
         branches = [at for at in one.branches if self._types[at].kind != "null"]
         if not branches:
@@ -138,19 +140,21 @@ class Columns:
         places = iter(range(len(branches)))
         choices = tuple(NONE if at not in branches else next(places) for at in one.branches)
         names = _branch_names([self._types[at] for at in branches])
-        made = Column("struct", _struct(names, children), level, children=children, choices=choices)
+        made = AvroColumn(
+            "struct", _struct(names, children), level, children=children, choices=choices
+        )
         if nullable:
             made.valid = self._slot(level, 1)
         return made
 
-    def _bytes(self, kind: str, type_: pa.DataType, number: int, level: int) -> Column:
+    def _bytes(self, kind: str, type_: pa.DataType, number: int, level: int) -> AvroColumn:
         slot = self._slot(level, 4, 1, 4)
-        return Column(kind, type_, level, value=slot, counter=self._counter(), of=number)
+        return AvroColumn(kind, type_, level, value=slot, counter=self._counter(), of=number)
 
-    def _fixed(self, number: int, type_: pa.DataType, width: int, level: int) -> Column:
+    def _fixed(self, number: int, type_: pa.DataType, width: int, level: int) -> AvroColumn:
         is_bytes = pa.types.is_fixed_size_binary(type_) or pa.types.is_decimal(type_)
         slot = self._slot(level, width, unit=1 if is_bytes else width)
-        return Column("fixed", type_, level, value=slot, width=width, of=number)
+        return AvroColumn("fixed", type_, level, value=slot, width=width, of=number)
 
     def _slot(self, level: int, width: int, more: int = 0, unit: int = 1) -> int:
         self.slots.append(Slot(level, width, more, unit))
@@ -161,7 +165,7 @@ class Columns:
         return self.counters - 1
 
 
-def _struct(names: list[str], children: list[Column]) -> pa.DataType:
+def _struct(names: list[str], children: list[AvroColumn]) -> pa.DataType:
     return pa.struct(
         [pa.field(name, child.type) for name, child in zip(names, children, strict=True)]
     )

@@ -7,9 +7,10 @@ import numpy as np
 from ottla.errors import SchemaError
 from ottla.format.arrays import PADDING, Bytes, Int64s
 from ottla.kernels.avro import layout as op
-from ottla.schemas.avro_columns import NONE, Column, Columns, Slot
+from ottla.region import read_only
+from ottla.schemas.avro_columns import NONE, AvroColumn, Columns, Slot
 from ottla.schemas.avro_default import encode_default
-from ottla.schemas.avro_resolve import Plan, Resolver
+from ottla.schemas.avro_resolve import Resolved, Resolver
 from ottla.schemas.avro_schema import AvroSchema, AvroType
 
 MAX_CODE = 200_000  # instructions
@@ -46,8 +47,8 @@ class Code:
     slots: tuple[Slot, ...]
     levels: int  # how deep lists lie in lists
     counters: int
-    top: Column
-    kept: tuple[tuple[Plan, bool], ...]  # plans of what is kept as Avro; whether of a default
+    top: AvroColumn
+    kept: tuple[tuple[Resolved, bool], ...]  # plans of what is kept as Avro; whether of a default
 
 
 class Compiler:
@@ -66,12 +67,12 @@ class Compiler:
         self._symbols: dict[str, int] = {}
         self._patches: list[tuple[int, int]] = []
         self._streams: list[tuple[int, int]] = []
-        self._skips: dict[tuple[bool, Plan | int], int] = {}  # routines by what they skip
+        self._skips: dict[tuple[bool, Resolved | int], int] = {}  # routines by what they skip
         self._waiting: list[
-            tuple[int, tuple[bool, Plan | int]]
+            tuple[int, tuple[bool, Resolved | int]]
         ] = []  # calls of routines that are not there yet
         self._empty = {True: _Empty(reader.types), False: _Empty(writer.types)}
-        self._kept: list[tuple[Plan, bool]] = []
+        self._kept: list[tuple[Resolved, bool]] = []
         self._deepest = 0
         self._costs = self._row_costs()
         self._root = self._plans.resolve(writer.root, reader.root)
@@ -89,7 +90,7 @@ class Compiler:
         return Code(
             np.array(self._rows, dtype=np.int64).reshape(-1),
             np.array([*self._table, 0], dtype=np.int64),
-            constants,
+            read_only(constants),
             tuple(self._patches),
             tuple(self._streams),
             self._costs,
@@ -126,7 +127,7 @@ class Compiler:
         return len(self._rows) - 1
 
     def _for(
-        self, column: Column, null: int, check: int, fill: int | None = None, **slots: int
+        self, column: AvroColumn, null: int, check: int, fill: int | None = None, **slots: int
     ) -> int:
         """An instruction that writes a column; `null` is the branch of a union that is null."""
         row = self._add(check, fill, **slots)
@@ -139,7 +140,7 @@ class Compiler:
             self._rows[row][op.COUNTER] = column.counter
         return row
 
-    def _mark(self, row: int, column: Column, null: int) -> None:
+    def _mark(self, row: int, column: AvroColumn, null: int) -> None:
         if null != NONE:
             self._rows[row][op.MODE] = op.NULLABLE
             self._rows[row][op.NULL] = null
@@ -152,7 +153,7 @@ class Compiler:
         """What plans call the writer: in defaults, that is the reader."""
         return self._reader if self._in_default else self._writer
 
-    def _emit(self, plan: Plan, column: Column, depth: int, null: int = NONE) -> None:
+    def _emit(self, plan: Resolved, column: AvroColumn, depth: int, null: int = NONE) -> None:
         """Write what a plan reads; a union of null and another comes before it if `null` is set."""
         if plan.kind == "union":
             self._union(plan, column, depth)
@@ -167,7 +168,7 @@ class Compiler:
         else:
             self._leaf(plan, column, null)
 
-    def _union(self, plan: Plan, column: Column, depth: int) -> None:
+    def _union(self, plan: Resolved, column: AvroColumn, depth: int) -> None:
         nulls = [self._is_null(branch) for branch in plan.branches]
         if len(nulls) == 2 and sum(nulls) == 1 and column.valid != NONE:
             other = plan.branches[1 - nulls.index(True)]
@@ -187,11 +188,11 @@ class Compiler:
         for jump in jumps:
             self._rows[jump][op.NEXT] = self._here
 
-    def _is_null(self, plan: Plan | None) -> bool:
+    def _is_null(self, plan: Resolved | None) -> bool:
         """Whether a branch is null on both sides."""
         return plan is not None and self._types()[plan.writer].kind == "null"
 
-    def _into(self, plan: Plan, column: Column, depth: int, null: int) -> None:
+    def _into(self, plan: Resolved, column: AvroColumn, depth: int, null: int) -> None:
         assert plan.item is not None
         if not column.choices:
             if self._reader[plan.item.reader].kind != "null":
@@ -204,7 +205,7 @@ class Compiler:
             self._for(column, NONE, op.NOTHING)
         self._emit(plan.item, column.children[child], depth)
 
-    def _record(self, plan: Plan, column: Column, depth: int, null: int) -> None:
+    def _record(self, plan: Resolved, column: AvroColumn, depth: int, null: int) -> None:
         fields = self._reader[plan.reader].fields
         if column.kind == "text":
             row = self._for(column, null, op.KEEP, HIGH=len(self._kept))
@@ -230,7 +231,7 @@ class Compiler:
         if begin != NONE:
             self._rows[begin][op.NEXT] = self._here
 
-    def _default(self, number: int, value: object, column: Column, depth: int) -> None:
+    def _default(self, number: int, value: object, column: AvroColumn, depth: int) -> None:
         place = len(self._constants)
         self._constants += encode_default(self._reader, number, value)
         if len(self._constants) > MAX_CONSTANTS:
@@ -241,7 +242,7 @@ class Compiler:
         self._in_default = False
         self._add(op.DEFAULT_END)
 
-    def _list(self, plan: Plan, column: Column, depth: int, null: int) -> None:
+    def _list(self, plan: Resolved, column: AvroColumn, depth: int, null: int) -> None:
         assert plan.item is not None
         self._deepest = max(self._deepest, depth + 1)
         begin = self._for(column, null, op.NOTHING) if column.valid != NONE else NONE
@@ -261,7 +262,7 @@ class Compiler:
         if begin != NONE:
             self._rows[begin][op.NEXT] = self._here
 
-    def _leaf(self, plan: Plan, column: Column, null: int) -> None:
+    def _leaf(self, plan: Resolved, column: AvroColumn, null: int) -> None:
         given, wanted = self._types()[plan.writer], self._reader[plan.reader]
         if given.kind in ("int", "long"):
             fill, low, high = _NUMBERS.get(wanted.logical, _NUMBERS[wanted.kind])
@@ -300,7 +301,7 @@ class Compiler:
         self._constants += (-largest).to_bytes(width, "big", signed=True)
         return place
 
-    def _symbol_table(self, plan: Plan, wanted: AvroType) -> int:
+    def _symbol_table(self, plan: Resolved, wanted: AvroType) -> int:
         """Place and size of the text of each of the writer's symbols; -1 for what has none."""
         first = len(self._table)
         for index in plan.symbols:
@@ -316,7 +317,7 @@ class Compiler:
             raise SchemaError("The enums and unions in the Avro schemas are too large.")
         return first
 
-    def _call(self, row: int, what: Plan | int) -> None:
+    def _call(self, row: int, what: Resolved | int) -> None:
         """Have an instruction run the routine for a plan, or for a type that is not wanted."""
         self._waiting.append((row, (self._in_default, what)))
 
@@ -326,14 +327,14 @@ class Compiler:
             if key not in self._skips:
                 self._skips[key] = self._here
                 self._in_default, what = key
-                if isinstance(what, Plan):
+                if isinstance(what, Resolved):
                     self._plan_routine(what)
                 else:
                     self._type_routine(what)
                 self._add(op.RETURN)
             self._rows[row][op.LOW] = self._skips[key]
 
-    def _plan_routine(self, plan: Plan) -> None:
+    def _plan_routine(self, plan: Resolved) -> None:
         """What a plan would read, checked; a record inside is a routine of its own."""
         if plan.kind != "record":
             self._checked(plan)
@@ -344,7 +345,7 @@ class Compiler:
             else:
                 self._checked(inner)
 
-    def _checked(self, plan: Plan) -> None:
+    def _checked(self, plan: Resolved) -> None:
         given, wanted = self._types()[plan.writer], self._reader[plan.reader]
         if plan.failed:
             self._add(op.FAIL)
@@ -397,7 +398,7 @@ class Compiler:
         else:
             self._add(op.SIZED, LOW={"float": 4, "double": 8}.get(one.kind, one.size))
 
-    def _routine_union(self, branches: list[Plan | None] | list[int]) -> None:
+    def _routine_union(self, branches: list[Resolved | None] | list[int]) -> None:
         first = len(self._table)
         self._table += [-1] * len(branches)
         self._add(op.UNION, LOW=first, HIGH=len(branches))
@@ -406,7 +407,7 @@ class Compiler:
             if branch is None:
                 continue
             self._table[first + index] = self._here
-            if isinstance(branch, Plan):
+            if isinstance(branch, Resolved):
                 self._checked(branch)
             else:
                 self._step_over(branch)
@@ -414,7 +415,7 @@ class Compiler:
         for jump in jumps:
             self._rows[jump][op.NEXT] = self._here
 
-    def _routine_list(self, kind: str, plan: Plan | None, items: int) -> None:
+    def _routine_list(self, kind: str, plan: Resolved | None, items: int) -> None:
         has_bytes = kind == "map" or not self._empty[self._in_default].has(items)
         row = self._add(op.LIST, COST=int(has_bytes))
         if has_bytes:

@@ -24,18 +24,18 @@ _PROMOTIONS = {
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class Resolved:
     """How to read one type of the writer as one of the reader."""
 
     writer: int
     reader: int
     kind: str  # the writer's kind, or "into" a branch of the reader's union
     # Of a record, in the writer's order: what is read into which field; None and -1 are skipped.
-    parts: list[tuple["Plan | None", int]] = field(default_factory=list)
+    parts: list[tuple["Resolved | None", int]] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)  # fields of the reader that take their default
-    branches: list["Plan | None"] = field(default_factory=list)
+    branches: list["Resolved | None"] = field(default_factory=list)
     choice: int = 0  # the branch of the reader
-    item: "Plan | None" = None  # of lists and maps, and of a chosen branch
+    item: "Resolved | None" = None  # of lists and maps, and of a chosen branch
     symbols: list[int] = field(default_factory=list)  # the reader's for each of the writer's, or -1
     failed: bool = False  # found out when others already had it
 
@@ -46,12 +46,12 @@ class Resolver:
     def __init__(self, writer: AvroSchema, reader: AvroSchema) -> None:
         self._writer = writer.types
         self._reader = reader.types
-        self._plans: dict[tuple[int, int], Plan | str] = {}
+        self._plans: dict[tuple[int, int], Resolved | str] = {}
 
-    def resolve(self, writer: int, reader: int, depth: int = 0) -> Plan:
+    def resolve(self, writer: int, reader: int, depth: int = 0) -> Resolved:
         """The plan of a pair; SchemaError if there is none."""
         found = self._plans.get((writer, reader))
-        if isinstance(found, Plan) and not found.failed:
+        if isinstance(found, Resolved) and not found.failed:
             return found
         if found is not None:
             raise SchemaError(found if isinstance(found, str) else "The schemas do not resolve.")
@@ -60,7 +60,7 @@ class Resolver:
         if len(self._plans) >= MAX_PAIRS:
             raise SchemaError(f"The Avro schemas have more than {MAX_PAIRS:,} pairs of types.")
         given, wanted = self._writer[writer], self._reader[reader]
-        plan = Plan(writer, reader, given.kind)
+        plan = Resolved(writer, reader, given.kind)
         self._plans[writer, reader] = plan
         try:
             self._make(plan, given, wanted, depth + 1)
@@ -70,7 +70,7 @@ class Resolver:
             raise
         return plan
 
-    def _make(self, plan: Plan, given: AvroType, wanted: AvroType, depth: int) -> None:
+    def _make(self, plan: Resolved, given: AvroType, wanted: AvroType, depth: int) -> None:
         if given.kind == "union":
             self._from_union(plan, given, depth)
         elif wanted.kind == "union":
@@ -85,7 +85,7 @@ class Resolver:
             self._named(plan, given, wanted, depth)
         _same_scale(given, wanted)
 
-    def _from_union(self, plan: Plan, given: AvroType, depth: int) -> None:
+    def _from_union(self, plan: Resolved, given: AvroType, depth: int) -> None:
         why = ""
         for branch in given.branches:
             try:
@@ -98,7 +98,7 @@ class Resolver:
 
     def _choose(
         self, writer: int, given: AvroType, wanted: AvroType, depth: int
-    ) -> tuple[int, Plan]:
+    ) -> tuple[int, Resolved]:
         """The branch of the very type, else the first that the value can be read as."""
         kinds = [self._reader[branch] for branch in wanted.branches]
         order = sorted(
@@ -112,7 +112,7 @@ class Resolver:
                 continue
         raise SchemaError(f"No branch of the reader's union takes {_called(given)}.")
 
-    def _named(self, plan: Plan, given: AvroType, wanted: AvroType, depth: int) -> None:
+    def _named(self, plan: Resolved, given: AvroType, wanted: AvroType, depth: int) -> None:
         known = {wanted.name, *wanted.aliases}
         if given.name not in known and given.short_name not in {
             wanted.short_name,
@@ -128,7 +128,7 @@ class Resolver:
         if given.kind == "record":
             self._record(plan, given, wanted, depth)
 
-    def _record(self, plan: Plan, given: AvroType, wanted: AvroType, depth: int) -> None:
+    def _record(self, plan: Resolved, given: AvroType, wanted: AvroType, depth: int) -> None:
         by_name = {one.name: index for index, one in enumerate(wanted.fields)}
         by_alias = {alias: at for at, one in enumerate(wanted.fields) for alias in one.aliases}
         named = {one.name for one in given.fields}

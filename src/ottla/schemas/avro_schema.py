@@ -94,7 +94,7 @@ def parse_avro(text: str, references: Sequence[str] = ()) -> AvroSchema:
     """Parse a schema; names that it lacks are those which references define, in their order."""
     if len(text) + sum(map(len, references)) > MAX_TEXT:
         raise SchemaError(f"The schema has more than {MAX_TEXT:,} characters.")
-    parser = _Parser()
+    parser = _TypeTable()
     for reference in dict.fromkeys(references):
         parser.parse(_load(reference), "", 0)
     root = parser.parse(_load(text), "", 0)
@@ -117,7 +117,7 @@ def _short(thing: object) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-class _Parser:
+class _TypeTable:
     """Fills the table of types."""
 
     def __init__(self) -> None:

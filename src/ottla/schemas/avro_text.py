@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from ottla.schemas.avro_default import encode_default
-from ottla.schemas.avro_resolve import Plan, Resolver
+from ottla.schemas.avro_resolve import Resolved, Resolver
 from ottla.schemas.avro_schema import AvroSchema, AvroType
 
 _VALUE_SIZE = 8  # about what a value without a size of its own takes
@@ -31,7 +31,7 @@ class TextReader:
         self._defaults: dict[tuple[int, int], tuple[Any, int]] = {}
         self._left = budget
 
-    def text(self, plan: Plan, is_default: bool, datum: bytes) -> str:
+    def text(self, plan: Resolved, is_default: bool, datum: bytes) -> str:
         """The JSON of a datum; TooLargeError if there is no room for it."""
         left = self._left
         try:
@@ -47,7 +47,7 @@ class TextReader:
             raise TooLargeError
 
     def _read(
-        self, plan: Plan, types: tuple[AvroType, ...], data: bytes, at: int
+        self, plan: Resolved, types: tuple[AvroType, ...], data: bytes, at: int
     ) -> tuple[Any, int]:
         given, wanted = types[plan.writer], self._reader[plan.reader]
         self._spend(_VALUE_SIZE)
@@ -89,7 +89,7 @@ class TextReader:
         return data[at : at + size].decode(code), at + size
 
     def _record(
-        self, plan: Plan, types: tuple[AvroType, ...], data: bytes, at: int
+        self, plan: Resolved, types: tuple[AvroType, ...], data: bytes, at: int
     ) -> tuple[dict[str, Any], int]:
         fields = self._reader[plan.reader].fields
         found: dict[int, Any] = {}
@@ -114,7 +114,7 @@ class TextReader:
         return self._defaults[record, index]
 
     def _list(
-        self, plan: Plan, types: tuple[AvroType, ...], data: bytes, at: int
+        self, plan: Resolved, types: tuple[AvroType, ...], data: bytes, at: int
     ) -> tuple[Any, int]:
         assert plan.item is not None
         is_map = plan.kind == "map"

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from ottla.batch.memory import allocate_from_pool
 from ottla.format.arrays import PADDING, Bytes, Int64s
 from ottla.kernels.avro.wire import gather_spans
+from ottla.region import read_only
 
 
 def spans_of(payloads: pa.Array) -> tuple[Bytes, Int64s, Int64s]:
@@ -17,7 +18,7 @@ def spans_of(payloads: pa.Array) -> tuple[Bytes, Int64s, Int64s]:
     _, bounds_buffer, data_buffer = payloads.buffers()
     if not len(payloads) or bounds_buffer is None:
         none = np.zeros(0, dtype=np.int64)
-        return np.zeros(PADDING, dtype=np.uint8), none, none
+        return read_only(np.zeros(PADDING, dtype=np.uint8)), none, none
     bounds = np.frombuffer(bounds_buffer, dtype=bounds_type)
     bounds = bounds[payloads.offset : payloads.offset + len(payloads) + 1].astype(np.int64)
     sizes = np.diff(bounds)
@@ -30,7 +31,7 @@ def spans_of(payloads: pa.Array) -> tuple[Bytes, Int64s, Int64s]:
         padded[:-PADDING] = data[first : bounds[-1]]
         padded[-PADDING:] = 0
         data, bounds = padded, bounds - first
-    return data, bounds[:-1], sizes
+    return read_only(data), bounds[:-1], sizes
 
 
 def binary_of(data: Bytes, starts: Int64s, sizes: Int64s) -> pa.Array:

@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
+from ottla.errors import SchemaError
 from ottla.format.arrays import Bytes, Int64s
 from ottla.kernels.avro import wire as kernels
 from ottla.kernels.avro.wire import split_wire
@@ -120,7 +121,10 @@ def _crc_table() -> list[int]:
 def canonical_form(schema: AvroSchema) -> str:
     """Only what decoding needs, in one order and without spaces; a named type in full once."""
     out: list[str] = []
-    _write_form(schema.types, schema.root, set(), out)
+    try:
+        _write_form(schema.types, schema.root, set(), out)
+    except RecursionError:
+        raise SchemaError("The types of the Avro schema hold each other too deep.") from None
     return "".join(out)
 
 
