@@ -15,7 +15,7 @@ from ottla.errors import OptionError
 from ottla.schemas import json_language
 from ottla.schemas.decoding import PayloadDecoder, plan_payloads
 from ottla.schemas.registry import fold_registry
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 from schemas.registries import framed, record, registered, write_registry, write_values
 
 NAMES = ["../x", "/etc/passwd", "a\0b", "..", ".", "", "$(touch taken)", "`x`", "a b'\"", "é" * 300]
@@ -56,7 +56,7 @@ def decoded(records: Any, values: list[bytes], **more: Any) -> tuple[list[Any], 
         registry,
         "t",
         "value",
-        wire=more.get("wire", Wire.AUTO),
+        wire=more.get("wire", WireFormat.AUTO),
         only=None,
         seen=[],
         max_bytes=more.get("max_bytes", 1 << 20),
@@ -192,7 +192,13 @@ def test_rules_that_encode_are_told(tmp_path: Path) -> None:
     found, failed = decoded(records, [framed(1, V1, {"id": 1})])
     assert (found, failed) == ([None], {"encoded by a rule: id 1": 1})
     plan = plan_payloads(
-        fold_registry(records), "t", "value", wire=Wire.AUTO, only=None, seen=[], max_bytes=1000
+        fold_registry(records),
+        "t",
+        "value",
+        wire=WireFormat.AUTO,
+        only=None,
+        seen=[],
+        max_bytes=1000,
     )
     assert "rules that encode payloads (ENCRYPT_PAYLOAD)" in plan.told[0]
 
@@ -208,8 +214,8 @@ def test_times_that_do_not_fit_are_no_other_times() -> None:
 def test_apicurio_has_no_exception_for_bytes() -> None:
     records = [registered("t-value", 1, 1, '"bytes"')]
     raw, framed_bytes = b"\0\0\0\0\x01abc", b"\0\0\0\0\x01\x06abc"
-    assert decoded(records, [raw], wire=Wire.CONFLUENT)[0] == [b"abc"]
-    assert decoded(records, [framed_bytes], wire=Wire.APICURIO)[0] == [b"abc"]
+    assert decoded(records, [raw], wire=WireFormat.CONFLUENT)[0] == [b"abc"]
+    assert decoded(records, [framed_bytes], wire=WireFormat.APICURIO)[0] == [b"abc"]
 
 
 def test_a_large_schema(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from ottla.options.engine import DEFAULT_LOCAL_BYTES, DEFAULT_MEMORY
 from ottla.options.export import ValueAs
 from ottla.options.offsets import parse_time
 from ottla.options.texts import parse_bytes, parse_positive
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 
 # What errors are about, as it is called here.
 FLAGS: Final = {
@@ -103,9 +103,9 @@ def add_schemas(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--wire",
-        choices=[*Wire],
-        type=Wire,
-        default=Wire.AUTO,
+        choices=[*WireFormat],
+        type=WireFormat,
+        default=WireFormat.AUTO,
         help="how keys and values name their schemas (default: %(default)s)",
     )
 

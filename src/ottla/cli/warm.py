@@ -13,7 +13,7 @@ from ottla.jobs.demo import make_logs
 from ottla.storage.writing import write_file
 
 # The first ones take longest: two processes that begin together share little. Jobs come last, and
-# find most of their kernels kept. LOGS, OUT and SCHEMAS stand for folders; one topic of LOGS is damaged.
+# find most of their kernels kept. LOGS, OUT and SCHEMAS are folders; one topic of LOGS is damaged.
 LINES: Final = (
     "dump LOGS --format text",
     "dump LOGS --format jsonl",

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from ottla.log.read.mode import Isolation, Mode
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 from ottla.where.tree import Predicate
 
 ROW_GROUP_BYTES: Final = 64 << 20
@@ -47,7 +47,7 @@ class ExportOptions:
     value_as: ValueAs = ValueAs.BINARY
     key_as: ValueAs = ValueAs.BINARY
     schemas: str | None = None
-    wire: Wire = Wire.AUTO
+    wire: WireFormat = WireFormat.AUTO
     each: bool = False
     mode: Mode = Mode.FAILFAST
     isolation: Isolation = Isolation.READ_UNCOMMITTED

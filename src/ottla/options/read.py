@@ -40,7 +40,7 @@ from ottla.options.texts import (
     parse_positive,
 )
 from ottla.schemas.plans import NO_PLANS, PayloadPlans
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.where.tree import Where
 
@@ -126,7 +126,7 @@ class ReadOptions:
     key_as: ValueAs = ValueAs.BINARY
     value_as: ValueAs = ValueAs.BINARY
     schemas: str | None = None
-    wire: Wire = Wire.AUTO
+    wire: WireFormat = WireFormat.AUTO
     payloads: PayloadPlans = NO_PLANS
     raw: bool = False
     strict: bool = True
@@ -179,7 +179,7 @@ _FIELDS: Final[Fields] = {
     "keyAs": ("key_as", _one_of(ValueAs)),
     "valueAs": ("value_as", _one_of(ValueAs)),
     "schemas": ("schemas", str),
-    "wire": ("wire", _one_of(Wire)),
+    "wire": ("wire", _one_of(WireFormat)),
     "splitBytes": ("split_bytes", parse_bytes),
     "maxBatchBytes": ("max_batch_bytes", parse_bytes),
     "upTo": ("up_to", _one_of(UpTo)),

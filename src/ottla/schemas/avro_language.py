@@ -15,10 +15,10 @@ from ottla.schemas.avro import (
     decode_avro,
     parse_avro,
 )
-from ottla.schemas.payloads import Faults, Named, Part
+from ottla.schemas.payloads import Faults, MessagePart, Named
 from ottla.schemas.registry import Registry, Version
 from ottla.schemas.wire import fingerprint
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 
 _RAW: Final = "bytes"
 
@@ -74,9 +74,9 @@ class AvroDecoder:
         return AvroFault(fault).name.lower().replace("_", "-")
 
 
-def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[Part]:  # noqa: ARG001
+def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[MessagePart]:  # noqa: ARG001
     """A schema of Avro has one type."""
-    yield Part(np.arange(len(payloads)), payloads)
+    yield MessagePart(np.arange(len(payloads)), payloads)
 
 
 def names(version: Version, registry: Registry, indexes: tuple[int, ...]) -> list[str]:  # noqa: ARG001
@@ -101,11 +101,11 @@ def decoder(
     reader: Version,
     name: str,  # noqa: ARG001
     registry: Registry,
-    wire: Wire = Wire.CONFLUENT,
+    wire: WireFormat = WireFormat.CONFLUENT,
 ) -> AvroDecoder:
     """What decodes payloads of a writer; SchemaError if they do not resolve."""
     return AvroDecoder(
         parse_version(writer, registry),
         parse_version(reader, registry),
-        is_confluent=wire in (Wire.AUTO, Wire.CONFLUENT),
+        is_confluent=wire in (WireFormat.AUTO, WireFormat.CONFLUENT),
     )

@@ -28,7 +28,7 @@ from ottla.schemas.payloads import (
     split_column,
 )
 from ottla.schemas.registry import NO_ID, Registry, SchemaType, State, Version
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 
 _MOST_COUNTED: Final = 1000  # schemas that an account names one by one
 _MOST_TRIED: Final = 20  # versions, from the newest on, for one that can be used
@@ -48,7 +48,7 @@ class Fault(StrEnum):
     NO_ROOM = "no room in the column"
 
 
-class Decoder(Protocol):
+class LanguageDecoder(Protocol):
     """Payloads of one writer to a column of one type."""
 
     arrow_type: pa.DataType
@@ -85,7 +85,7 @@ class PayloadPlan:
 
     topic: str
     side: str
-    wire: Wire
+    wire: WireFormat
     registry: Registry
     types: tuple[RecordType, ...]
     told: tuple[str, ...]
@@ -105,7 +105,7 @@ class PayloadPlan:
         return None
 
 
-class Decoded(NamedTuple):
+class DecodedPayloads(NamedTuple):
     """A column; where it failed it is null. `types` are the numbers of the types, -1 for none."""
 
     column: pa.Array
@@ -128,7 +128,7 @@ def language(kind: SchemaType) -> Any:
     return json_language
 
 
-class _Found(NamedTuple):
+class _FoundSchema(NamedTuple):
     """A schema that a topic uses, or would by the name of its subject."""
 
     version: Version
@@ -140,14 +140,14 @@ def plan_payloads(
     topic: str,
     side: str,
     *,
-    wire: Wire,
+    wire: WireFormat,
     only: SchemaType | None,
     seen: Iterable[tuple[Writer, tuple[int, ...]]],
     max_bytes: int,
 ) -> PayloadPlan:
     """Decide on the types of a topic: those of its subjects, and those that its records use."""
     told: list[str] = []
-    groups: dict[tuple[SchemaType, str], list[_Found]] = {}
+    groups: dict[tuple[SchemaType, str], list[_FoundSchema]] = {}
     for found in _candidates(registry, topic, side, seen):
         if only is not None and found.version.type is not only:
             continue
@@ -177,13 +177,13 @@ def plan_payloads(
 
 def _candidates(
     registry: Registry, topic: str, side: str, seen: Iterable[tuple[Writer, tuple[int, ...]]]
-) -> Iterator[_Found]:
+) -> Iterator[_FoundSchema]:
     """Those of the topic's subject, then those that records name.
 
     A file of Protobuf has many messages: its first is meant only where no record says otherwise.
     """
     used = [
-        _Found(found, indexes)
+        _FoundSchema(found, indexes)
         for writer, indexes in seen
         if (found := find_writer(registry, writer, topic, side)) is not None
     ]
@@ -192,7 +192,7 @@ def _candidates(
         for version in registry.of_subject(subject)[:_MOST_TRIED]:
             hidden = is_known and version.type is SchemaType.PROTOBUF
             if version.state is not State.HARD and not hidden:
-                yield _Found(version)
+                yield _FoundSchema(version)
     yield from used
 
 
@@ -204,7 +204,7 @@ def find_writer(registry: Registry, writer: Writer, topic: str, side: str) -> Ve
         found = registry.find_guid(str(writer.value))
     elif writer.naming is Naming.FINGERPRINT:
         found = _find_fingerprint(registry, int(writer.value))
-    elif writer.wire is Wire.NONE:
+    elif writer.wire is WireFormat.NONE:
         newest = [
             one
             for subject in registry.subjects_named(f"{topic}-{side}")[:1]
@@ -232,7 +232,7 @@ def _choose_reader(
     registry: Registry,
     kind: SchemaType,
     name: str,
-    members: Sequence[_Found],
+    members: Sequence[_FoundSchema],
     told: list[str],
 ) -> RecordType | None:
     """The newest schema of a name that can be used; what is newer and can not is told."""
@@ -287,7 +287,7 @@ def _dropped(
     return tuple(more), pa.struct(fields)
 
 
-def _tell_rules(groups: dict[tuple[SchemaType, str], list[_Found]], told: list[str]) -> None:
+def _tell_rules(groups: dict[tuple[SchemaType, str], list[_FoundSchema]], told: list[str]) -> None:
     for version in dict.fromkeys(one.version for each in groups.values() for one in each):
         if version.encoding_rules:
             rules = ", ".join(version.encoding_rules)
@@ -327,7 +327,7 @@ class PayloadDecoder:
     failed: Counter[str] = field(default_factory=Counter)
     _decoders: dict[Any, Any] = field(default_factory=dict)
 
-    def decode(self, values: pa.Array, headers: pa.Array | None) -> Decoded:
+    def decode(self, values: pa.Array, headers: pa.Array | None) -> DecodedPayloads:
         """The column of the plan's type for a column of bytes."""
         work = _Work(self.plan, values)
         for named in split_column(
@@ -406,8 +406,13 @@ class PayloadDecoder:
 
 
 def _with_dropped(
-    made: Decoder, kind: RecordType, writer: Version, name: str, registry: Registry, wire: Wire
-) -> Decoder:
+    made: LanguageDecoder,
+    kind: RecordType,
+    writer: Version,
+    name: str,
+    registry: Registry,
+    wire: WireFormat,
+) -> LanguageDecoder:
     """The same, with the fields that only older schemas have, where the writer's is such a one."""
     if not kind.more:
         return made
@@ -427,8 +432,8 @@ class _Joined:
 
     def __init__(
         self,
-        first: Decoder,
-        others: Sequence[tuple[Decoder, Sequence[str]]],
+        first: LanguageDecoder,
+        others: Sequence[tuple[LanguageDecoder, Sequence[str]]],
         arrow_type: pa.DataType,
     ) -> None:
         self.first = first
@@ -480,16 +485,16 @@ class _Work:
             self.types[rows] = at
             self.spend(column)
 
-    def finish(self) -> Decoded:
+    def finish(self) -> DecodedPayloads:
         columns = [self._join(at) for at in range(len(self.plan.types))]
         none = self.types < 0
         failed = none & self.present
         if len(columns) == 1:
-            return Decoded(columns[0], failed, self.types)
+            return DecodedPayloads(columns[0], failed, self.types)
         fields = list(self.plan.arrow_type)
         mask = pa.array(none)
         column = pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
-        return Decoded(column, failed, self.types)
+        return DecodedPayloads(column, failed, self.types)
 
     def _join(self, at: int) -> pa.Array:
         rows, columns = self.pieces[at]

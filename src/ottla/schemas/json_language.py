@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.errors import SchemaError
-from ottla.schemas.payloads import Faults, Named, Part
+from ottla.schemas.payloads import Faults, MessagePart, Named
 from ottla.schemas.registry import Registry, Version, split_subject
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 
 _MOST_TYPES: Final = 1000  # that a schema comes to with all that it refers to
 _MOST_DEPTH: Final = 32
@@ -36,9 +36,9 @@ def all_names(version: Version, registry: Registry) -> list[str]:
     return names(version, registry, (0,))
 
 
-def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[Part]:  # noqa: ARG001
+def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[MessagePart]:  # noqa: ARG001
     """A schema has one type."""
-    yield Part(np.arange(len(payloads)), payloads)
+    yield MessagePart(np.arange(len(payloads)), payloads)
 
 
 def decoder(
@@ -46,7 +46,7 @@ def decoder(
     reader: Version,
     name: str,  # noqa: ARG001
     registry: Registry,
-    wire: Wire = Wire.CONFLUENT,  # noqa: ARG001
+    wire: WireFormat = WireFormat.CONFLUENT,  # noqa: ARG001
 ) -> "DocumentDecoder":
     """What decodes documents."""
     needed = tuple((each.name, one.text) for each, one in registry.referenced(reader))

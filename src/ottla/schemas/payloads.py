@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ottla.format.arrays import Bools, Bytes, Int64s
 from ottla.schemas import wire as frames
 from ottla.schemas.registry import Registry
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 
 Faults = npt.NDArray[np.uint8]
 OTHERS: Final = "of many others"
@@ -36,7 +36,7 @@ class Writer(NamedTuple):
 
     naming: Naming
     value: int | str
-    wire: Wire
+    wire: WireFormat
     is_zipped: bool = False
     indexes: bytes = b""  # of a message of Protobuf, where a header has them
 
@@ -44,7 +44,7 @@ class Writer(NamedTuple):
         return "no schema named" if self.naming is Naming.NONE else f"{self.naming} {self.value}"
 
 
-BARE: Final = Writer(Naming.NONE, "", Wire.NONE)
+BARE: Final = Writer(Naming.NONE, "", WireFormat.NONE)
 
 
 class Named(NamedTuple):
@@ -61,7 +61,7 @@ class Named(NamedTuple):
         return values.take(pa.array(self.rows))
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """Payloads of one message type, and which rows of several they are."""
 
     rows: Int64s
@@ -70,35 +70,37 @@ class Part(NamedTuple):
 
 
 def split_column(
-    values: pa.Array, headers: pa.Array | None, side: str, wire: Wire, registry: Registry
+    values: pa.Array, headers: pa.Array | None, side: str, wire: WireFormat, registry: Registry
 ) -> Iterator[Named]:
     """The values that are not null, by the schema that they name."""
     waiting = values.is_valid().to_numpy(zero_copy_only=False).copy()
-    if wire in (Wire.AUTO, Wire.CONFLUENT) and headers is not None:
+    if wire in (WireFormat.AUTO, WireFormat.CONFLUENT) and headers is not None:
         yield from _by_headers(headers, f"__{side}_schema_id", waiting)
-    if wire is Wire.NONE:
+    if wire is WireFormat.NONE:
         yield Named(BARE, np.flatnonzero(waiting))
         return
-    for form in (wire,) if wire is not Wire.AUTO else _TRIED:
+    for form in (wire,) if wire is not WireFormat.AUTO else _TRIED:
         if waiting.any():
             yield from _framed(values, form, waiting, registry)
     left = np.flatnonzero(waiting)
     if left.size:
-        yield Named(BARE._replace(wire=Wire.AUTO), left)
+        yield Named(BARE._replace(wire=WireFormat.AUTO), left)
 
 
 _FRAMES: Final = {
-    Wire.CONFLUENT: frames.Wire.CONFLUENT,
-    Wire.APICURIO: frames.Wire.CONFLUENT,
-    Wire.APICURIO2: frames.Wire.APICURIO_2,
-    Wire.GLUE: frames.Wire.GLUE,
-    Wire.SINGLE_OBJECT: frames.Wire.SINGLE_OBJECT,
+    WireFormat.CONFLUENT: frames.Wire.CONFLUENT,
+    WireFormat.APICURIO: frames.Wire.CONFLUENT,
+    WireFormat.APICURIO2: frames.Wire.APICURIO_2,
+    WireFormat.GLUE: frames.Wire.GLUE,
+    WireFormat.SINGLE_OBJECT: frames.Wire.SINGLE_OBJECT,
 }
-_TRIED: Final = (Wire.CONFLUENT, Wire.GLUE, Wire.SINGLE_OBJECT)
+_TRIED: Final = (WireFormat.CONFLUENT, WireFormat.GLUE, WireFormat.SINGLE_OBJECT)
 _NOT_FRAMED: Final = (int(frames.WireKind.ABSENT), int(frames.WireKind.UNFRAMED))
 
 
-def _framed(values: pa.Array, form: Wire, waiting: Bools, registry: Registry) -> Iterator[Named]:
+def _framed(
+    values: pa.Array, form: WireFormat, waiting: Bools, registry: Registry
+) -> Iterator[Named]:
     found = frames.split(values, _FRAMES[form])
     rows = np.flatnonzero(waiting & ~np.isin(found.kinds, _NOT_FRAMED))
     waiting[rows] = False
@@ -116,11 +118,11 @@ def _framed(values: pa.Array, form: Wire, waiting: Bools, registry: Registry) ->
         yield Named(Writer(Naming.ID, OTHERS, form), many, found)
 
 
-def _groups(kinds: Bytes, ids: Int64s, low: Int64s, form: Wire) -> Iterator[Int64s]:
+def _groups(kinds: Bytes, ids: Int64s, low: Int64s, form: WireFormat) -> Iterator[Int64s]:
     """Places with the same kind and id, in order of their first one."""
     if not kinds.size:
         return
-    keys = (kinds, ids, low) if form is Wire.GLUE else (kinds, ids)
+    keys = (kinds, ids, low) if form is WireFormat.GLUE else (kinds, ids)
     if all((key == key[0]).all() for key in keys):
         yield np.arange(kinds.size)
         return
@@ -132,11 +134,11 @@ def _groups(kinds: Bytes, ids: Int64s, low: Int64s, form: Wire) -> Iterator[Int6
     yield from np.split(order, starts)
 
 
-def _writer(found: frames.WireColumns, row: int, form: Wire) -> Writer:
-    if form is Wire.GLUE:
+def _writer(found: frames.WireColumns, row: int, form: WireFormat) -> Writer:
+    if form is WireFormat.GLUE:
         is_zipped = found.kinds[row] == frames.WireKind.GLUE_ZLIB
         return Writer(Naming.GUID, str(found.uuid(row)), form, is_zipped=bool(is_zipped))
-    naming = Naming.FINGERPRINT if form is Wire.SINGLE_OBJECT else Naming.ID
+    naming = Naming.FINGERPRINT if form is WireFormat.SINGLE_OBJECT else Naming.ID
     return Writer(naming, int(found.ids[row]), form)
 
 
@@ -167,8 +169,8 @@ def _header_writer(text: bytes | None) -> Writer | None:
     if text is not None and text[:1] == b"\x01" and len(text) >= 17:
         digits = text[1:17].hex()
         guid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-        return Writer(Naming.GUID, guid, Wire.CONFLUENT, indexes=text[17:] or b"\0")
+        return Writer(Naming.GUID, guid, WireFormat.CONFLUENT, indexes=text[17:] or b"\0")
     if text is not None and text[:1] == b"\0" and len(text) >= 5:
         number = int.from_bytes(text[1:5], "big", signed=True)
-        return Writer(Naming.ID, number, Wire.CONFLUENT, indexes=text[5:] or b"\0")
+        return Writer(Naming.ID, number, WireFormat.CONFLUENT, indexes=text[5:] or b"\0")
     return None

@@ -22,10 +22,10 @@ from ottla.errors import SchemaError
 from ottla.extras import missing_extra
 from ottla.schemas import wire as frames
 from ottla.schemas.fitting import bisect
-from ottla.schemas.payloads import Faults, Named, Part
+from ottla.schemas.payloads import Faults, MessagePart, Named
 from ottla.schemas.registry import Registry, Version
 from ottla.schemas.spans import spans_of
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 
 _ROOT: Final = "ottla-root.proto"
 _SECONDS: Final = 30
@@ -224,7 +224,7 @@ def decoder(
     reader: Version,
     name: str,
     registry: Registry,
-    wire: Wire = Wire.CONFLUENT,  # noqa: ARG001
+    wire: WireFormat = WireFormat.CONFLUENT,  # noqa: ARG001
 ) -> "MessageDecoder":
     """What decodes messages of a name."""
     return _decoder(_files(reader, registry), name)
@@ -341,19 +341,19 @@ def _is_table(descriptor: Any) -> bool:
     return bool(descriptor.fields)
 
 
-def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[Part]:
+def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[MessagePart]:
     """Payloads by the message that they are: its numbers are in front of it, or in a header."""
-    if named.writer.wire is Wire.APICURIO:
+    if named.writer.wire is WireFormat.APICURIO:
         yield from _without_refs(payloads)
     elif named.writer.indexes:
-        yield Part(np.arange(len(payloads)), payloads, _path(named.writer.indexes))
-    elif named.writer.wire is Wire.CONFLUENT:
+        yield MessagePart(np.arange(len(payloads)), payloads, _path(named.writer.indexes))
+    elif named.writer.wire is WireFormat.CONFLUENT:
         yield from _by_path(frames.split(values.take(pa.array(named.rows)), _FRAME))
     else:
-        yield Part(np.arange(len(payloads)), payloads)
+        yield MessagePart(np.arange(len(payloads)), payloads)
 
 
-def _by_path(found: frames.WireColumns) -> Iterator[Part]:
+def _by_path(found: frames.WireColumns) -> Iterator[MessagePart]:
     """Most are the first message, which one byte says."""
     sound = found.kinds == frames.WireKind.CONFLUENT_PROTOBUF
     short = sound & (found.starts - found.low == 1)
@@ -362,10 +362,10 @@ def _by_path(found: frames.WireColumns) -> Iterator[Part]:
         paths.setdefault(found.message_path(row), []).append(row)
     for path, rows in ((_FIRST, np.flatnonzero(short)), (_NONE, np.flatnonzero(~sound))):
         if rows.size:
-            yield Part(rows, found.payloads(rows), path)
+            yield MessagePart(rows, found.payloads(rows), path)
     for path, chosen in paths.items():
         several = np.array(chosen, np.int64)
-        yield Part(several, found.payloads(several), path)
+        yield MessagePart(several, found.payloads(several), path)
 
 
 def _path(indexes: bytes) -> tuple[int, ...]:
@@ -375,7 +375,7 @@ def _path(indexes: bytes) -> tuple[int, ...]:
     return found.message_path(0) if is_sound else _NONE
 
 
-def _without_refs(payloads: pa.Array) -> Iterator[Part]:
+def _without_refs(payloads: pa.Array) -> Iterator[MessagePart]:
     """Apicurio puts a message in front that names the one that follows, with its size."""
     rows, bodies, odd = [], [], []
     for row, payload in enumerate(payloads.to_pylist()):
@@ -385,10 +385,10 @@ def _without_refs(payloads: pa.Array) -> Iterator[Part]:
         else:
             rows.append(row)
             bodies.append(payload[start:])
-    yield Part(np.array(rows, np.int64), pa.array(bodies, pa.binary()))
+    yield MessagePart(np.array(rows, np.int64), pa.array(bodies, pa.binary()))
     if odd:
         several = np.array(odd, np.int64)
-        yield Part(several, payloads.take(pa.array(several)), _NONE)
+        yield MessagePart(several, payloads.take(pa.array(several)), _NONE)
 
 
 def _skip_ref(data: bytes) -> int | None:

@@ -184,10 +184,10 @@ def _worth(version: Version) -> tuple[bool, str, bool]:
 
 def fold_registry(records: Iterable[tuple[bytes | None, bytes | None]]) -> Registry:
     """What keys and values of `_schemas` add up to, in the order of the log."""
-    return _Folding().fold(records)
+    return _RegistryFolding().fold(records)
 
 
-class _Folding:
+class _RegistryFolding:
     """Versions by their keys. Redpanda's keys are of one write: a tombstone takes that one back."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Wire(StrEnum):
+class WireFormat(StrEnum):
     """How bytes name their schema."""
 
     AUTO = "auto"  # by headers, else by what the bytes begin with, where that is known

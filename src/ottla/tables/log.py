@@ -38,7 +38,7 @@ from ottla.options.offsets import LimitPair
 from ottla.options.read import ReadOptions, View
 from ottla.options.texts import counted, format_bytes
 from ottla.rules.cleaner.cleanable import CleanerConfig
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 from ottla.storage.paths import is_remote
 from ottla.tables.arguments import (
     Path,
@@ -127,7 +127,7 @@ class KafkaLog:
         key_as: str = "binary",
         value_as: str = "binary",
         schemas: Path | None = None,
-        wire: str = Wire.AUTO,
+        wire: str = WireFormat.AUTO,
         raw: bool = False,
         mode: str = Mode.FAILFAST,
     ) -> Scan:
@@ -164,7 +164,7 @@ class KafkaLog:
                 key_as=value_as_of(key_as, "key_as"),
                 value_as=value_as_of(value_as, "value_as"),
                 schemas=None if schemas is None else fspath(schemas),
-                wire=one_of(Wire, wire, "wire"),
+                wire=one_of(WireFormat, wire, "wire"),
                 raw=raw,
                 strict=False,
             )
@@ -382,7 +382,7 @@ class KafkaLog:
         value_as: str = "binary",
         key_as: str = "binary",
         schemas: Path | None = None,
-        wire: str = Wire.AUTO,
+        wire: str = WireFormat.AUTO,
         each: bool = False,
         isolation: str = Isolation.READ_UNCOMMITTED,
         mode: str = Mode.FAILFAST,
@@ -404,7 +404,7 @@ class KafkaLog:
                 value_as=value_as_of(value_as, "value_as"),
                 key_as=value_as_of(key_as, "key_as"),
                 schemas=None if schemas is None else fspath(schemas),
-                wire=one_of(Wire, wire, "wire"),
+                wire=one_of(WireFormat, wire, "wire"),
                 each=each,
                 isolation=one_of(Isolation, isolation, "isolation"),
                 mode=one_of(Mode, mode, "mode"),

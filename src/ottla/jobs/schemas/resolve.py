@@ -16,7 +16,7 @@ from ottla.options.read import ReadOptions, View
 from ottla.schemas.decoding import PayloadPlan, plan_payloads
 from ottla.schemas.plans import PayloadPlans
 from ottla.schemas.registry import Registry, SchemaType
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 
 _ONLY: Final = {
     ValueAs.AVRO: SchemaType.AVRO,
@@ -32,7 +32,7 @@ class Asked:
 
     key_as: ValueAs
     value_as: ValueAs
-    wire: Wire
+    wire: WireFormat
     max_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def plans(self, registry: Registry, topic: str, usage: Usage) -> PayloadPlans:

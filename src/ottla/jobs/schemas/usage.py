@@ -18,7 +18,7 @@ from ottla.options.read import SliceAccess
 from ottla.schemas.decoding import find_writer, language
 from ottla.schemas.payloads import Naming, Writer, split_column
 from ottla.schemas.registry import Registry, SchemaType
-from ottla.schemas.wires import Wire
+from ottla.schemas.wires import WireFormat
 from ottla.storage.object_store import StorageOptions
 
 SIDES: Final = ("key", "value")
@@ -54,7 +54,7 @@ class CountUses:
     """What is asked of a slice; it travels to workers."""
 
     registry: Registry
-    wire: Wire
+    wire: WireFormat
     storage: StorageOptions
 
     def count(self, part: Slice, windows: int | None = None) -> Usage:
@@ -127,6 +127,6 @@ def count_usage(engine: Engine, logs: Iterable[Log], asked: CountUses, split_byt
         naming = Naming(row["naming"])
         is_number = naming in (Naming.ID, Naming.FINGERPRINT) and row["value"].lstrip("-").isdigit()
         value = int(row["value"]) if is_number else row["value"]
-        writer = Writer(naming, value, Wire(row["wire"]))
+        writer = Writer(naming, value, WireFormat(row["wire"]))
         usage[Use(row["topic"], row["side"], writer, tuple(row["indexes"]))] += row["records"]
     return usage
