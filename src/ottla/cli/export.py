@@ -7,6 +7,7 @@ from ottla.cli.job import chosen_logs, run_plan, tell_remote, where_of
 from ottla.cli.output import tell
 from ottla.errors import CorruptLogError
 from ottla.jobs.export.plan import plan_export
+from ottla.jobs.schemas.resolve import notes_of
 from ottla.log.read.mode import Mode
 from ottla.options.export import ExportOptions
 
@@ -35,6 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = chosen_logs(arguments)
     tell_remote(chosen, quiet=arguments.quiet)
     plan = plan_export(chosen, arguments.out, options)
+    if not arguments.quiet:
+        for note in notes_of(part.plans for part in plan.parts.values()):
+            tell(f"ottla: {note}")
     try:
         rows = run_plan(plan, arguments, arguments.account_format)
     except CorruptLogError as error:

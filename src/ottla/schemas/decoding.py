@@ -350,7 +350,7 @@ class PayloadDecoder:
         if named.writer.is_zipped:
             payloads, ok = _unzipped(payloads, work.budget)
             self._fail(Fault.TOO_LARGE, named.writer, rows[~ok])
-            payloads, rows = payloads.filter(pa.array(ok)), rows[ok]
+            payloads, rows = _without(~ok, payloads, rows)
             work.spend(payloads)
         spoken = language(version.type)
         for part in spoken.split(payloads, named, work.values):
@@ -365,11 +365,11 @@ class PayloadDecoder:
             for code in np.unique(faults[bad]).tolist():
                 why = f"{Fault.BROKEN} ({run.say(code)})"
                 self._fail(why, named.writer, chosen[faults == code])
-            column, chosen = column.filter(pa.array(~bad)), chosen[~bad]
+            column, chosen = _without(bad, column, chosen)
             kind = plan.types[at].arrow_type
             column, unfit = bisect(column, partial(fit, kind=kind), kind)
             self._fail(Fault.NO_ROOM, named.writer, chosen[unfit])
-            column, chosen = column.filter(pa.array(~unfit)), chosen[~unfit]
+            column, chosen = _without(unfit, column, chosen)
             work.put(at, chosen, column)
             self._count(self.decoded, str(named.writer), chosen.size)
 
@@ -508,6 +508,11 @@ class _Work:
         order = np.full(count, -1, np.int64)
         order[places] = np.arange(places.size)
         return joined.take(pa.array(order, mask=order < 0))
+
+
+def _without(bad: Bools, column: pa.Array, rows: Int64s) -> tuple[pa.Array, Int64s]:
+    """What is left of a column and of its rows; mostly all of it."""
+    return (column.filter(pa.array(~bad)), rows[~bad]) if bad.any() else (column, rows)
 
 
 def _unzipped(payloads: pa.Array, budget: int) -> tuple[pa.Array, Bools]:

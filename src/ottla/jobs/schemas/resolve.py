@@ -1,5 +1,6 @@
 """From options to plans: which topic, which registry, which types its records have."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -83,7 +84,15 @@ def resolve_payloads(options: ReadOptions, catalog: Catalog | None = None) -> Re
     topic = _only_topic(logs)
     asked = Asked(options.key_as, options.value_as, options.wire, options.max_batch_bytes)
     plans = resolve_topics(catalog, logs, asked, options.schemas)
+    for note in notes_of(plans.values()):
+        warnings.warn(note, stacklevel=2)
     return replace(options, payloads=plans[topic])
+
+
+def notes_of(plans: Iterable[PayloadPlans]) -> list[str]:
+    """What people should know of plans: schemas that can not be used, rules that hide data."""
+    told = (note for both in plans for plan in both if plan is not None for note in plan.told)
+    return list(dict.fromkeys(told))
 
 
 def _only_topic(logs: Iterable[Log]) -> str:
