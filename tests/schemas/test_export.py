@@ -89,6 +89,11 @@ def test_four_versions_unknown_ids_and_broken_datums(logs: Path, tmp_path: Path)
     assert polars.read_parquet(pattern)["value"].to_list() == EXPECTED
 
 
+def test_pandas_has_integers(logs: Path) -> None:
+    found = ottla.open(logs).scan("orders", value_as="registry").to_pandas()
+    assert type(found["value"][0]["id"]) is int
+
+
 def test_lines_of_json(logs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ottla.open(logs).export(out, "orders", value_as="avro", format="jsonl")
