@@ -225,6 +225,8 @@ def payload_columns(name: str, value_as: ValueAs, plans: PayloadPlans = NO_PLANS
     [pyarrow.Field<value: string>, pyarrow.Field<valueRaw: binary>]
     """
     plan = plans.of(name)
+    if plan is None and value_as.needs_schemas:
+        value_as = ValueAs.BINARY  # of a topic that the registry knows nothing of
     column = pa.field(name, _PAYLOAD_TYPES[value_as] if plan is None else plan.arrow_type)
     if value_as is ValueAs.BINARY:
         return [column]

@@ -178,6 +178,21 @@ def test_a_type_that_no_sample_had_is_no_row_of_defaults(tmp_path: Path) -> None
     assert table["valueRaw"].null_count == 2
 
 
+def test_topics_without_schemas_stay_bytes(logs: Path, tmp_path: Path) -> None:
+    """Where the registry decides; and they do not become structs in the same place later."""
+    out = tmp_path / "out"
+    write_values(logs, "plain", [b"text"])
+    ottla.open(logs).export(out, value_as="registry")
+    found = {path.parts[-3] for path in out.rglob("*.parquet")}
+    assert found == {"topic=_schemas", "topic=orders", "topic=plain"}
+    plain = polars.read_parquet(str(out / "topic=plain" / "**" / "*.parquet"))
+    assert plain["value"].to_list() == [b"text"]
+    records = [registered("orders-value", at, 10 + at, VERSIONS[10 + at]) for at in range(1, 5)]
+    write_registry(logs, [*records, registered("plain-value", 1, 30, V1)])
+    with pytest.raises(OptionError, match="value was binary, is struct"):
+        ottla.open(logs).export(out, "plain", value_as="registry")
+
+
 def test_one_bad_schema_stops_nothing(logs: Path) -> None:
     records = [registered("orders-value", at, 10 + at, VERSIONS[10 + at]) for at in range(1, 5)]
     write_registry(logs, [*records, registered("orders-value", 5, 15, "no schema")])

@@ -119,10 +119,13 @@ class Registry:
 
     def subjects_named(self, name: str) -> list[str]:
         """The subjects of that name: that of the default context, else those of all others."""
-        if any(one.state is not State.HARD for one in self._subjects.get(name, [])):
-            return [name]
-        others = [each for each in self._subjects if split_subject(each)[1] == name]
-        return sorted(others, key=lambda each: (split_subject(each)[0] != DEFAULT_CONTEXT, each))
+        found = [
+            subject
+            for subject, versions in self._subjects.items()
+            if split_subject(subject)[1] == name
+            and any(one.state is not State.HARD for one in versions)
+        ]
+        return [name] if name in found else sorted(found)
 
     def find_version(self, subject: str, number: int) -> Version | None:
         """One version of a subject, a live one before a deleted one of its number."""

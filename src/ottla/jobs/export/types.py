@@ -12,7 +12,7 @@ Described = Any  # a type as JSON: a text, or a list of its kind and what is in 
 def describe_types(plans: PayloadPlans) -> dict[str, Described]:
     """The types of keys and values, for an account."""
     sides = (("key", plans.key), ("value", plans.value))
-    return {side: describe(plan.arrow_type) for side, plan in sides if plan is not None}
+    return {side: "binary" if plan is None else describe(plan.arrow_type) for side, plan in sides}
 
 
 def describe(kind: pa.DataType) -> Described:

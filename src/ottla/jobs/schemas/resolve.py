@@ -15,7 +15,7 @@ from ottla.jobs.schemas.usage import CountUses, Usage, sample_usage
 from ottla.options.export import ValueAs
 from ottla.options.read import ReadOptions, View
 from ottla.schemas.decoding import PayloadPlan, plan_payloads
-from ottla.schemas.plans import PayloadPlans
+from ottla.schemas.plans import NO_PLANS, PayloadPlans
 from ottla.schemas.registry import Registry, SchemaType
 from ottla.schemas.wires import WireFormat
 
@@ -35,6 +35,11 @@ class Asked:
     value_as: ValueAs
     wire: WireFormat
     max_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the registry says what has a schema, and not the user."""
+        return ValueAs.REGISTRY in (self.key_as, self.value_as)
 
     def plans(self, registry: Registry, topic: str, usage: Usage) -> PayloadPlans:
         """The plans of one topic, of which a sample was seen."""
@@ -65,11 +70,23 @@ class Asked:
 def resolve_topics(
     catalog: Catalog, logs: Sequence[Log], asked: Asked, schemas: str | None
 ) -> dict[str, PayloadPlans]:
-    """The plans of all topics of some logs."""
+    """The plans of all topics of some logs.
+
+    Where the registry decides, topics that it knows nothing of stay bytes beside others.
+    """
     registry = load_registry(catalog, schemas)
     usage = sample_usage(logs, CountUses(registry, asked.wire, catalog.storage))
-    topics = dict.fromkeys(str(log.name.topic) for log in logs)
-    return {topic: asked.plans(registry, topic, usage) for topic in topics}
+    found: dict[str, PayloadPlans] = {}
+    refused: list[OptionError] = []
+    for topic in dict.fromkeys(str(log.name.topic) for log in logs):
+        try:
+            found[topic] = asked.plans(registry, topic, usage)
+        except OptionError as error:
+            refused.append(error)
+            found[topic] = NO_PLANS
+    if refused and (len(refused) == len(found) or not asked.is_open):
+        raise refused[0]
+    return found
 
 
 def resolve_payloads(options: ReadOptions, catalog: Catalog | None = None) -> ReadOptions:
