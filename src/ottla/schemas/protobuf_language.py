@@ -288,7 +288,9 @@ class MessageDecoder:
         whole = pa.concat_arrays([payloads.slice(0, 0), payloads])  # ptars knows no offsets
         try:
             columns = self._read(whole).columns
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # as above
             raise ValueError(str(error)) from None
         return pa.StructArray.from_arrays(columns, fields=list(self.arrow_type))
 
