@@ -1,0 +1,201 @@
+"""Exports of values with schemas: no row is missing, and all readers agree on the columns."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow.dataset as ds
+import pytest
+
+import ottla
+from ottla.errors import OptionError
+from schemas.registries import framed, record, registered, write_registry, write_values
+
+V1 = record("Order", ("id", "int"), ("note", "string"))
+V2 = record("Order", ("id", "long"), ("note", "string"), ("price", ["null", "double"], None))
+V3 = record("Order", ("id", "long"), ("price", ["null", "double"], None))
+V4 = record(
+    "Order",
+    ("id", "long"),
+    ("price", ["null", "double"], None),
+    ("lines", {"type": "array", "items": "string"}, []),
+)
+VERSIONS = {11: V1, 12: V2, 13: V3, 14: V4}
+VALUES = [
+    framed(11, V1, {"id": 1, "note": "a"}),
+    framed(12, V2, {"id": 2, "note": "b", "price": 0.5}),
+    framed(13, V3, {"id": 3, "price": None}),
+    framed(14, V4, {"id": 4, "price": 1.5, "lines": ["x", "y"]}),
+    None,
+    framed(99, V4, {"id": 5, "price": None, "lines": []}),
+    framed(14, V4, {"id": 6, "price": None, "lines": ["z"]})[:-1],
+    b"\0\0",
+    b"text",
+    b"",
+]
+EXPECTED = [
+    {"id": 1, "price": None, "lines": [], "note": "a"},
+    {"id": 2, "price": 0.5, "lines": [], "note": "b"},
+    {"id": 3, "price": None, "lines": [], "note": None},
+    {"id": 4, "price": 1.5, "lines": ["x", "y"], "note": None},
+    *[None] * 6,
+]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    write_orders(tmp_path / "logs")
+    return tmp_path / "logs"
+
+
+def write_orders(folder: Path) -> None:
+    """A topic of four schemas, with what none explains."""
+    write_registry(
+        folder,
+        [
+            registered("orders-value", at + 1, number, schema)
+            for at, (number, schema) in enumerate(VERSIONS.items())
+        ],
+    )
+    write_values(folder, "orders", VALUES)
+
+
+def account_of(out: Path) -> dict[str, Any]:
+    (path,) = Path(f"{out}.ottla").rglob("account.json")
+    (row,) = json.loads(path.read_text())["account"]
+    return row
+
+
+def test_four_versions_unknown_ids_and_broken_datums(logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ottla.open(logs).export(out, "orders", value_as="registry")
+    table = ds.dataset(out, format="parquet", partitioning="hive").to_table()
+    assert table["value"].to_pylist() == EXPECTED
+    raws = [None] * 5 + VALUES[5:]
+    assert table["valueRaw"].to_pylist() == raws
+    assert account_of(out)["payloads"]["value"] == {
+        "decoded": {"id 11": 1, "id 12": 1, "id 13": 1, "id 14": 1},
+        "failed": {
+            "no such schema: id 99": 1,
+            "broken payload (truncated): id 14": 1,
+            "names no schema: no schema named": 3,
+        },
+    }
+    pattern = str(out / "**" / "*.parquet")
+    rows = duckdb.sql(f"select value from '{pattern}' order by \"offset\"").fetchall()
+    assert [value for (value,) in rows] == EXPECTED
+    assert polars.read_parquet(pattern)["value"].to_list() == EXPECTED
+
+
+def test_pandas_has_integers(logs: Path) -> None:
+    found = ottla.open(logs).scan("orders", value_as="registry").to_pandas()
+    assert type(found["value"][0]["id"]) is int
+
+
+def test_lines_of_json(logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ottla.open(logs).export(out, "orders", value_as="avro", format="jsonl")
+    (path,) = out.rglob("*.jsonl")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["value"] for row in rows] == EXPECTED
+
+
+def test_a_later_run_adds_columns(logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ottla.open(logs).export(out, "orders", value_as="registry")
+    v5 = record("Order", ("id", "long"), ("more", "string", "m"))
+    records = [registered("orders-value", at, 10 + at, VERSIONS[10 + at]) for at in range(1, 5)]
+    write_registry(logs, [*records, registered("orders-value", 5, 15, v5)])
+    write_values(logs, "orders", [framed(15, v5, {"id": 7, "more": "n"})], base=100)
+    ottla.open(logs).export(out, "orders", value_as="registry")
+    pattern = str(out / "**" / "*.parquet")
+    table = f"read_parquet('{pattern}', union_by_name=true)"
+    query = f"select value.id, value.more, value.price from {table}"
+    assert (7, "n", None) in duckdb.sql(query).fetchall()
+
+
+def test_a_later_run_retypes_nothing(logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ottla.open(logs).export(out, "orders", value_as="registry")
+    other = record("Order", ("id", "string"))
+    write_registry(logs, [registered("orders-value", 1, 21, other)])
+    write_values(logs, "orders", [framed(21, other, {"id": "x"})], base=100)
+    with pytest.raises(OptionError, match=r"value\.id was int64, is string"):
+        ottla.open(logs).export(out, "orders", value_as="registry")
+    with pytest.raises(OptionError, match="valueAs is registry, not binary"):
+        ottla.open(logs).export(out, "orders")
+
+
+def test_a_table_for_each_type(tmp_path: Path) -> None:
+    user = record("User", ("name", "string"))
+    write_registry(
+        tmp_path / "logs",
+        [registered("shop.Order", 1, 1, V1), registered("shop.User", 1, 2, user)],
+    )
+    values = [
+        framed(1, V1, {"id": 1, "note": "a"}),
+        framed(2, user, {"name": "ada"}),
+        None,
+        b"text",
+    ]
+    write_values(tmp_path / "logs", "mixed", values)
+    log = ottla.open(tmp_path / "logs")
+    both = log.scan("mixed", value_as="registry", columns=["value"]).to_arrow().to_pydict()
+    assert both["value"] == [
+        {"Order": {"id": 1, "note": "a"}, "User": None},
+        {"Order": None, "User": {"name": "ada"}},
+        None,
+        None,
+    ]
+    log.export(tmp_path / "out", "mixed", value_as="registry", each=True)
+    found = {
+        folder.name: polars.read_parquet(str(folder / "**" / "*.parquet")).rows(named=True)
+        for folder in (tmp_path / "out").iterdir()
+    }
+    assert {name: [row["value"] for row in rows] for name, rows in found.items()} == {
+        "type=Order": [{"id": 1, "note": "a"}],
+        "type=User": [{"name": "ada"}],
+        "type=_other": [None, None],
+    }
+    assert [row["valueRaw"] for row in found["type=_other"]] == [None, b"text"]
+
+
+def test_a_type_that_no_sample_had_is_no_row_of_defaults(tmp_path: Path) -> None:
+    """Without its schema in the plan a record is null, with its bytes and the reason."""
+    empty = {"type": "record", "name": "Empty", "namespace": "shop", "fields": []}
+    fixed = record("Fixed", ("none", {"type": "fixed", "name": "F", "size": 0}), ("nil", "null"))
+    write_registry(
+        tmp_path / "logs",
+        [registered("odd-value", 1, 1, empty), registered("odd-value", 2, 2, fixed)],
+    )
+    values = [framed(1, empty, {}), framed(2, fixed, {"none": b"", "nil": None})]
+    write_values(tmp_path / "logs", "odd", values)
+    ottla.open(tmp_path / "logs").export(tmp_path / "out", "odd", value_as="registry")
+    table = ds.dataset(tmp_path / "out", format="parquet").to_table()
+    assert table.num_rows == 2
+    assert table["valueRaw"].null_count == 2
+
+
+def test_topics_without_schemas_stay_bytes(logs: Path, tmp_path: Path) -> None:
+    """Where the registry decides; and they do not become structs in the same place later."""
+    out = tmp_path / "out"
+    write_values(logs, "plain", [b"text"])
+    ottla.open(logs).export(out, value_as="registry")
+    found = {path.parts[-3] for path in out.rglob("*.parquet")}
+    assert found == {"topic=_schemas", "topic=orders", "topic=plain"}
+    plain = polars.read_parquet(str(out / "topic=plain" / "**" / "*.parquet"))
+    assert plain["value"].to_list() == [b"text"]
+    records = [registered("orders-value", at, 10 + at, VERSIONS[10 + at]) for at in range(1, 5)]
+    write_registry(logs, [*records, registered("plain-value", 1, 30, V1)])
+    with pytest.raises(OptionError, match="value was binary, is struct"):
+        ottla.open(logs).export(out, "plain", value_as="registry")
+
+
+def test_one_bad_schema_stops_nothing(logs: Path) -> None:
+    records = [registered("orders-value", at, 10 + at, VERSIONS[10 + at]) for at in range(1, 5)]
+    write_registry(logs, [*records, registered("orders-value", 5, 15, "no schema")])
+    with pytest.warns(UserWarning, match=r"version 5 \(id 15\) can not be used"):
+        found = ottla.open(logs).scan("orders", value_as="registry").to_arrow()
+    assert found["value"].to_pylist() == EXPECTED

@@ -1,0 +1,228 @@
+"""Names, schemas and payloads that were made to harm."""
+
+import json
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ottla
+from cli.here import run
+from ottla.errors import OptionError
+from ottla.schemas import json_language
+from ottla.schemas.decoding import PayloadDecoder, plan_payloads
+from ottla.schemas.registry import fold_registry
+from ottla.schemas.wires import WireFormat
+from schemas.registries import framed, record, registered, write_registry, write_values
+
+NAMES = ["../x", "/etc/passwd", "a\0b", "..", ".", "", "$(touch taken)", "`x`", "a b'\"", "é" * 300]
+V1 = record("Order", ("id", "int"))
+
+
+@pytest.mark.parametrize("flag", ["--out", "--import"])
+def test_nothing_is_written_outside(tmp_path: Path, flag: str) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "work" / "out"
+    records = [registered(name, 1, at + 1, V1) for at, name in enumerate(NAMES)]
+    write_registry(logs, records)
+    before = set(tmp_path.rglob("*"))
+    code, *_ = run("schemas", str(logs), flag, str(out))
+    assert code == 0
+    new = set(tmp_path.rglob("*")) - before
+    assert {path.parent for path in new if path.is_file()} == {out}
+    if flag == "--out":
+        texts = [path for path in out.iterdir() if path.suffix == ".avsc"]
+        assert len(texts) == len(NAMES)
+        assert not any(path.name.startswith(".") for path in out.iterdir())
+        write_values(logs, "x", [framed(1, V1, {"id": 5})])
+        again = ottla.open(logs).scan("x", value_as="registry", schemas=out)
+        assert again.to_arrow()["value"].to_pylist() == [{"id": 5}]
+    else:
+        script = (out / "import.sh").read_text()
+        calls = script[script.index("call PUT /mode") :]
+        assert set(calls) <= set(
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /%.-_~\n"
+        )
+    code, _, told = run("schemas", str(logs), flag, str(out))
+    assert code == 2
+    assert "is not empty" in told
+
+
+def decoded(records: Any, values: list[bytes], **more: Any) -> tuple[list[Any], dict[str, int]]:
+    registry = fold_registry(records)
+    plan = plan_payloads(
+        registry,
+        "t",
+        "value",
+        wire=more.get("wire", WireFormat.AUTO),
+        only=None,
+        seen=[],
+        max_bytes=more.get("max_bytes", 1 << 20),
+    )
+    decoder = PayloadDecoder(plan)
+    found = decoder.decode(pa.array(values, pa.binary()), None)
+    return found.column.to_pylist(), dict(decoder.failed)
+
+
+def test_a_zlib_bomb_of_glue_is_bounded() -> None:
+    records = [registered("t-value", 1, 1, '"string"')]
+    registry = fold_registry(records)
+    guid = bytes.fromhex(registry.versions[0].guid.replace("-", ""))
+    small = b"\x03\x05" + guid + zlib.compress(b"\x06abc")
+    bomb = b"\x03\x05" + guid + zlib.compress(bytes(50 << 20), 9)
+    broken = b"\x03\x05" + guid + b"no zlib"
+    values, failed = decoded(records, [small, bomb, broken, b"\x03\0" + guid + b"\x02x"])
+    assert values == ["abc", None, None, "x"]
+    assert sum(failed.values()) == 2
+    assert "too large" in next(iter(failed))
+
+
+PROTO = 'syntax = "proto3"; {} message A {{ string a = 1; int64 b = 2; }} message B {{ A a = 1; }}'
+
+
+def protobuf(text: str = PROTO.format(""), **more: Any) -> Any:
+    return registered("t-value", 1, 1, text, schemaType="PROTOBUF", **more)
+
+
+def test_a_broken_message_is_one_null() -> None:
+    good = b"\0\0\0\0\x01\0" + b"\x0a\x01x\x10\x05"
+    values = [good, b"\0\0\0\0\x01\0" + b"\x0a\xff", good, b"\0\0\0\0\x01\xff\xff\xff\xff\xff\xff"]
+    values += [b"\0\0\0\0\x01"]
+    found, failed = decoded([protobuf()], values)
+    assert found == [{"a": "x", "b": 5}, None, {"a": "x", "b": 5}, None, None]
+    assert sum(failed.values()) == 3
+
+
+def test_another_message_is_no_row_of_defaults() -> None:
+    """The second message of the file, of which no sample told."""
+    found, failed = decoded([protobuf()], [b"\0\0\0\0\x01\x02\x02" + b"\x0a\x00"])
+    assert found == [None]
+    assert failed == {"another type: id 1": 1}
+
+
+@pytest.mark.parametrize("name", ["../x.proto", "/x.proto", "a\0.proto", "", "x" * 500])
+def test_names_of_imports(name: str) -> None:
+    refers = [{"name": name, "subject": "other", "version": 1}]
+    records = [
+        protobuf(references=refers),
+        registered("other", 1, 2, PROTO.format(""), schemaType="PROTOBUF"),
+    ]
+    with pytest.raises(OptionError, match="is no name of a"):
+        decoded(records, [])
+
+
+def test_names_that_are_folders_of_each_other() -> None:
+    refers = [
+        {"name": "a.proto", "subject": "one", "version": 1},
+        {"name": "a.proto/b.proto", "subject": "two", "version": 1},
+    ]
+    others = [
+        registered(name, 1, at, 'syntax = "proto3";', schemaType="PROTOBUF")
+        for at, name in ((2, "one"), (3, "two"))
+    ]
+    with pytest.raises(OptionError, match="is no name of a"):
+        decoded([protobuf(references=refers), *others], [])
+
+
+def test_imports_in_a_circle() -> None:
+    first = PROTO.format('import "b.proto";')
+    second = 'syntax = "proto3"; import "ottla-root.proto";'
+    refers = [{"name": "b.proto", "subject": "b", "version": 1}]
+    records = [
+        protobuf(first, references=refers),
+        registered("b", 1, 2, second, schemaType="PROTOBUF"),
+    ]
+    with pytest.raises(OptionError, match="protoc"):
+        decoded(records, [])
+
+
+def test_a_file_that_no_reference_names() -> None:
+    with pytest.raises(OptionError, match="protoc"):
+        decoded([protobuf(PROTO.format('import "/etc/passwd";'))], [])
+
+
+def test_references_of_json_that_fan_out() -> None:
+    """Thirty levels, each of which names the next one twice."""
+    levels = {
+        f"l{at}": {
+            "type": "object",
+            "properties": {side: {"$ref": f"#/definitions/l{at + 1}"} for side in ("a", "b")},
+        }
+        for at in range(30)
+    }
+    levels["l30"] = {"type": "string"}
+    schema = {"$ref": "#/definitions/l0", "definitions": levels}
+    began = time.monotonic()
+    found, _ = decoded(
+        [registered("t-value", 1, 1, schema, schemaType="JSON")], [b'\0\0\0\0\x01{"a":null}']
+    )
+    assert time.monotonic() - began < 5
+    assert found == ['{"a":null}'] or isinstance(found[0], dict)
+
+
+def test_odd_schemas_of_json() -> None:
+    circle = {"type": "object", "properties": {"next": {"$ref": "#"}, "x": {"type": "integer"}}}
+    found, _ = decoded(
+        [registered("t-value", 1, 1, circle, schemaType="JSON")],
+        [
+            b'\0\0\0\0\x01{"x":1,"next":{"x":2}}',
+            b'\0\0\0\0\x01{"y":1}',
+            b"\0\0\0\0\x01" + b"[" * 9999,
+        ],
+    )
+    assert found == [{"x": 1, "next": '{"x":2}'}, None, None]
+    for odd in (True, [], {"$ref": 5}, {"$ref": "#/a"}, {"type": ["string", "integer"]}, {}):
+        kind = json_language._Mapping(odd, {}).map()[0]
+        assert kind == pa.string()
+
+
+def test_many_unknown_ids_are_few_counts() -> None:
+    values = [b"\0" + number.to_bytes(4, "big") + b"x" for number in range(100, 20_100)]
+    found, failed = decoded([registered("t-value", 1, 1, V1)], values)
+    assert found == [None] * len(values)
+    assert sum(failed.values()) == len(values)
+    assert len(failed) < 1010
+
+
+def test_rules_that_encode_are_told(tmp_path: Path) -> None:
+    rules = {"encodingRules": [{"name": "e", "type": "ENCRYPT_PAYLOAD"}]}
+    records = [registered("t-value", 1, 1, V1, ruleSet=rules)]
+    found, failed = decoded(records, [framed(1, V1, {"id": 1})])
+    assert (found, failed) == ([None], {"encoded by a rule: id 1": 1})
+    plan = plan_payloads(
+        fold_registry(records),
+        "t",
+        "value",
+        wire=WireFormat.AUTO,
+        only=None,
+        seen=[],
+        max_bytes=1000,
+    )
+    assert "rules that encode payloads (ENCRYPT_PAYLOAD)" in plan.told[0]
+
+
+def test_times_that_do_not_fit_are_no_other_times() -> None:
+    schema = record("T", ("at", {"type": "long", "logicalType": "timestamp-millis"}))
+    values = [framed(1, schema, {"at": number}) for number in (5, 2**62, -(2**62), 7)]
+    found, failed = decoded([registered("t-value", 1, 1, schema)], values)
+    assert [value and value["at"].timestamp() for value in found] == [0.005, None, None, 0.007]
+    assert sum(failed.values()) == 2
+
+
+def test_apicurio_has_no_exception_for_bytes() -> None:
+    records = [registered("t-value", 1, 1, '"bytes"')]
+    raw, framed_bytes = b"\0\0\0\0\x01abc", b"\0\0\0\0\x01\x06abc"
+    assert decoded(records, [raw], wire=WireFormat.CONFLUENT)[0] == [b"abc"]
+    assert decoded(records, [framed_bytes], wire=WireFormat.APICURIO)[0] == [b"abc"]
+
+
+def test_a_large_schema(tmp_path: Path) -> None:
+    fields = [(f"f{at}", "string") for at in range(270_000)]
+    text = json.dumps(record("Large", *fields))
+    assert len(text) > 10_000_000
+    began = time.monotonic()
+    with pytest.raises(OptionError, match="no schema for the values of t can be used"):
+        decoded([registered("t-value", 1, 1, text)], [])
+    assert time.monotonic() - began < 20
