@@ -150,16 +150,47 @@ def test_a_table_for_each_type(tmp_path: Path) -> None:
         None,
     ]
     log.export(tmp_path / "out", "mixed", value_as="registry", each=True)
-    found = {
-        folder.name: polars.read_parquet(str(folder / "**" / "*.parquet")).rows(named=True)
-        for folder in (tmp_path / "out").iterdir()
-    }
+    found = tables_of(tmp_path / "out")
     assert {name: [row["value"] for row in rows] for name, rows in found.items()} == {
         "type=Order": [{"id": 1, "note": "a"}],
         "type=User": [{"name": "ada"}],
         "type=_other": [None, None],
     }
     assert [row["valueRaw"] for row in found["type=_other"]] == [None, b"text"]
+
+
+def tables_of(out: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each folder of an export, by its name."""
+    return {
+        folder.name: polars.read_parquet(str(folder / "**" / "*.parquet")).rows(named=True)
+        for folder in out.iterdir()
+    }
+
+
+def test_a_topic_without_schemas_beside_tables_for_each_type(logs: Path, tmp_path: Path) -> None:
+    write_values(logs, "plain", [b"hello", b"world", None])
+    ottla.open(logs).export(tmp_path / "out", value_as="registry", each=True)
+    found = tables_of(tmp_path / "out")
+    assert [row["value"] for row in found["topic=plain"]] == [b"hello", b"world", None]
+    assert sum(map(len, (found["type=Order"], found["type=_other"]))) == len(VALUES)
+
+
+def test_datums_that_are_null_are_rows_of_a_table(tmp_path: Path) -> None:
+    maybe = ["null", record("Maybe", ("id", "long"))]
+    user = record("User", ("name", "string"))
+    write_registry(
+        tmp_path / "logs",
+        [registered("shop.Maybe", 1, 1, maybe), registered("shop.User", 1, 2, user)],
+    )
+    null = b"\0\0\0\0\1\0"
+    values = [framed(1, maybe, {"id": 5}), null, framed(2, user, {"name": "ada"}), None]
+    write_values(tmp_path / "logs", "mixed", values)
+    ottla.open(tmp_path / "logs").export(
+        tmp_path / "out", "mixed", value_as="registry", each=True
+    )
+    found = tables_of(tmp_path / "out")
+    assert sum(map(len, found.values())) == len(values)
+    assert [row["valueRaw"] for row in found["type=_other"]] == [null, None]
 
 
 def test_a_type_that_no_sample_had_is_no_row_of_defaults(tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ def _write_records(
             taken.add(records, part.slice)
             for piece in in_pieces(records, decoders):
                 rows = to_export(piece, part.slice.log.path, tables.schema, decoders)
-                tables.write(rows, piece.column("timestamp"))
+                tables.write(rows, piece)
 
 
 def _target(part: ExportPart, table: Table) -> str:

@@ -8,13 +8,14 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.connector import RAW
 from ottla.jobs.export.writers import WRITERS
 from ottla.options.export import ExportOptions
 from ottla.publish.job import Job
 from ottla.publish.journal import new_staged_name, staged_path
 from ottla.storage.writing import open_output
 
-OTHER = "_other"  # records that are of no type: tombstones, and what was not decoded
+OTHER = "_other"  # records of no type: tombstones, nulls, and what was not decoded
 
 
 class Table:
@@ -50,31 +51,41 @@ class Tables:
         self.opened: dict[str, Table] = {}
         self._stack = ExitStack()
 
-    def write(self, rows: pa.RecordBatch, timestamps: pa.Array) -> None:
-        """Rows of the schema, with the times that Kafka has for them."""
+    def write(self, rows: pa.RecordBatch, records: pa.RecordBatch) -> None:
+        """Rows of the schema, with the records of the core that they were made of."""
         if not rows.num_rows:
             return
-        if not self.options.each:
+        timestamps = records.column("timestamp")
+        if not (self.options.each and self.types):
             self._table("", self.schema).write(rows, timestamps)
             return
         value, at = rows.column("value"), self.schema.get_field_index("value")
+        left, written = pa.repeat(True, rows.num_rows), 0
         for place, name in enumerate(self.types):
             child = value if len(self.types) == 1 else pc.struct_field(value, [place])
-            self._write_some(
-                name, rows.set_column(at, "value", child), child.is_valid(), timestamps
+            chosen = child.is_valid()
+            left = pc.and_not(left, chosen)
+            written += self._write_some(
+                name, rows.set_column(at, "value", child), chosen, timestamps
             )
-        nothing = pa.nulls(rows.num_rows, pa.binary())
-        self._write_some(OTHER, rows.set_column(at, "value", nothing), value.is_null(), timestamps)
+        # A datum may be null itself: its bytes tell it from a tombstone.
+        rows = rows.set_column(at, "value", pa.nulls(rows.num_rows, pa.binary()))
+        raw = self.schema.get_field_index(f"value{RAW}")
+        rows = rows.set_column(raw, self.schema.field(raw), records.column("value"))
+        written += self._write_some(OTHER, rows, left, timestamps)
+        assert written == rows.num_rows
 
     def _write_some(
         self, name: str, rows: pa.RecordBatch, chosen: pa.Array, timestamps: pa.Array
-    ) -> None:
+    ) -> int:
+        """Write the rows that are chosen; how many."""
         if not pc.any(chosen).as_py():
-            return
+            return 0
         at = self.schema.get_field_index("value")
         schema = self.schema.set(at, pa.field("value", rows.column("value").type))
         part = pa.RecordBatch.from_arrays(rows.columns, schema=schema).filter(chosen)
         self._table(name, schema).write(part, timestamps.filter(chosen))
+        return int(part.num_rows)
 
     def _table(self, name: str, schema: pa.Schema) -> Table:
         if name not in self.opened:
