@@ -211,6 +211,60 @@ def test_times_that_do_not_fit_are_no_other_times() -> None:
     assert sum(failed.values()) == 2
 
 
+LOST = "fields without a column: id {}"
+
+
+def test_a_field_of_an_old_version_that_no_sample_had() -> None:
+    old = record("Order", ("id", "int"), ("precious", "string"))
+    versions = [registered("t-value", at, at, V1) for at in range(2, 23)]
+    values = [framed(1, old, {"id": 1, "precious": "x"}), framed(2, V1, {"id": 2})]
+    found, failed = decoded([registered("t-value", 1, 1, old), *versions], values)
+    assert found == [None, {"id": 2}]
+    assert failed == {LOST.format(1): 1}
+
+
+def test_a_field_of_another_subject_that_no_sample_had() -> None:
+    more = record("Order", ("id", "int"), ("more", "string"))
+    records = [registered("t-value", 1, 1, V1), registered("other", 1, 2, more)]
+    found, failed = decoded(records, [framed(2, more, {"id": 1, "more": "x"})])
+    assert (found, failed) == ([None], {LOST.format(2): 1})
+
+
+def test_a_field_of_an_inner_record_that_was_dropped() -> None:
+    first, second = (
+        record("Order", ("lines", {"type": "array", "items": record("Line", *fields)}))
+        for fields in ([("a", "int"), ("b", "string")], [("a", "int")])
+    )
+    records = [registered("t-value", 1, 1, first), registered("t-value", 2, 2, second)]
+    values = [
+        framed(1, first, {"lines": [{"a": 1, "b": "x"}]}),
+        framed(2, second, {"lines": [{"a": 1}]}),
+    ]
+    found, failed = decoded(records, values)
+    assert found == [None, {"lines": [{"a": 1}]}]
+    assert failed == {LOST.format(1): 1}
+
+
+def test_a_field_that_changed_its_capitals() -> None:
+    first, second = record("A", ("Name", "string")), record("A", ("name", "string", ""))
+    records = [registered("t-value", 1, 1, first), registered("t-value", 2, 2, second)]
+    found, failed = decoded(records, [framed(1, first, {"Name": "precious"})])
+    assert (found, failed) == ([None], {LOST.format(1): 1})
+
+
+def test_a_field_of_an_inner_message_that_was_dropped() -> None:
+    text = 'syntax = "proto3"; message B {{ A a = 1; }} message A {{ int64 b = 2; {} }}'
+    records = [
+        registered("t-value", at, at, text.format(more), schemaType="PROTOBUF")
+        for at, more in ((1, "string a = 1;"), (2, ""))
+    ]
+    inner = b"\x0a\x01x\x10\x05"
+    values = [b"\0\0\0\0" + at + b"\0\x0a\x05" + inner for at in (b"\1", b"\2")]
+    found, failed = decoded(records, values)
+    assert found == [None, {"a": {"b": 5}}]
+    assert failed == {LOST.format(1): 1}
+
+
 def test_apicurio_has_no_exception_for_bytes() -> None:
     records = [registered("t-value", 1, 1, '"bytes"')]
     raw, framed_bytes = b"\0\0\0\0\x01abc", b"\0\0\0\0\x01\x06abc"

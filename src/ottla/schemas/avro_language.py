@@ -15,6 +15,7 @@ from ottla.schemas.avro import (
     decode_avro,
     parse_avro,
 )
+from ottla.schemas.avro_resolve import find_lost
 from ottla.schemas.payloads import Faults, MessagePart, Named
 from ottla.schemas.registry import Registry, Version
 from ottla.schemas.wire import fingerprint
@@ -94,6 +95,11 @@ def other_names(version: Version, registry: Registry) -> set[str]:
     schema = parse_version(version, registry)
     fields = schema.types[schema.root].fields
     return {alias.lower() for each in fields for alias in each.aliases}
+
+
+def lost_fields(writer: Version, reader: Version, name: str, registry: Registry) -> set[str]:  # noqa: ARG001
+    """Fields of the writer that would be lost with the reader."""
+    return find_lost(parse_version(writer, registry), parse_version(reader, registry))
 
 
 def decoder(

@@ -160,6 +160,36 @@ def _called(one: AvroType) -> str:
     return f"{one.kind} {one.name}" if one.name else one.kind
 
 
+def find_lost(writer: AvroSchema, reader: AvroSchema) -> set[str]:
+    """Fields of the writer's record that are not read, or not with all that is in them.
+
+    Of what is no record "" stands for the whole.
+    """
+    top = Resolver(writer, reader).resolve(writer.root, reader.root)
+    around: dict[int, list[Resolved]] = {id(top): []}
+    waiting, lost = [top], []
+    while waiting:
+        plan = waiting.pop()
+        inner = [plan.item, *plan.branches, *(part for part, _ in plan.parts)]
+        if any(part is None for part, _ in plan.parts):
+            lost.append(plan)
+        for one in inner:
+            if one is not None:
+                if id(one) not in around:
+                    waiting.append(one)
+                around.setdefault(id(one), []).append(plan)
+    seen = {id(plan) for plan in lost}
+    while lost:
+        for plan in around[id(lost.pop())]:
+            if id(plan) not in seen:
+                seen.add(id(plan))
+                lost.append(plan)
+    if top.kind != "record":
+        return {""} if id(top) in seen else set()
+    fields = zip(writer.top.fields, top.parts, strict=True)
+    return {each.name for each, (part, _) in fields if part is None or id(part) in seen}
+
+
 def find_recursive(types: tuple[AvroType, ...]) -> frozenset[int]:
     """The records that contain themselves (Tarjan's components, without recursion)."""
     inside = [

@@ -41,6 +41,7 @@ class Fault(StrEnum):
     UNKNOWN = "no such schema"
     UNUSABLE = "unusable schema"
     UNRESOLVED = "does not resolve"
+    LOSES_FIELDS = "fields without a column"
     OTHER_TYPE = "another type"
     ENCODED = "encoded by a rule"
     BROKEN = "broken payload"
@@ -392,6 +393,8 @@ class PayloadDecoder:
         kind = self.plan.types[at]
         try:
             made = spoken.decoder(version, kind.reader, name, registry, writer.wire)
+            if _loses_fields(version, kind, name, registry):
+                return Fault.LOSES_FIELDS
             return at, _with_dropped(made, kind, version, name, registry, writer.wire)
         except SchemaError:
             return Fault.UNRESOLVED
@@ -403,6 +406,19 @@ class PayloadDecoder:
         if count:
             full = len(counter) >= _MOST_COUNTED and name not in counter
             counter["others" if full else name] += int(count)
+
+
+def _loses_fields(writer: Version, kind: RecordType, name: str, registry: Registry) -> bool:
+    """Whether a field of the writer, at any depth, has no column: no sample told of its schema."""
+    if writer == kind.reader:
+        return False
+    spoken = language(kind.type)
+    lost = spoken.lost_fields(writer, kind.reader, name, registry)
+    for each in kind.more:
+        if lost.intersection(each.names):
+            still = spoken.lost_fields(writer, each.version, name, registry)
+            lost -= set(each.names) - still
+    return bool(lost)
 
 
 def _with_dropped(

@@ -219,6 +219,40 @@ def other_names(version: Version, registry: Registry) -> set[str]:  # noqa: ARG0
     return set()
 
 
+def lost_fields(writer: Version, reader: Version, name: str, registry: Registry) -> set[str]:
+    """Fields of the writer's message that the reader's has no number for, or not for all inside."""
+    given, wanted = (_find_message(_files(one, registry), name) for one in (writer, reader))
+    lost = set()
+    for each in given.fields:
+        other = wanted.fields_by_number.get(each.number)
+        if other is None or _is_less(other.message_type, each.message_type):
+            lost.add(each.name)
+    return lost
+
+
+def _is_less(wanted: Any, given: Any) -> bool:
+    """Whether a message lacks a number that another has, at any depth."""
+    seen, waiting = set(), [(wanted, given)]
+    while waiting:
+        one, other = waiting.pop()
+        if one is None or other is None or (one.full_name, other.full_name) in seen:
+            continue
+        seen.add((one.full_name, other.full_name))
+        for each in other.fields:
+            same = one.fields_by_number.get(each.number)
+            if same is None:
+                return True
+            waiting.append((same.message_type, each.message_type))
+    return False
+
+
+def _find_message(files: tuple[tuple[str, str], ...], name: str) -> Any:
+    try:
+        return _described(files).pool.FindMessageTypeByName(name)
+    except KeyError:
+        raise SchemaError(f"it has no message {name[:100]!r}") from None
+
+
 def decoder(
     writer: Version,  # noqa: ARG001  fields have numbers: messages are read with any schema
     reader: Version,
@@ -232,11 +266,7 @@ def decoder(
 
 @lru_cache(maxsize=64)
 def _decoder(files: tuple[tuple[str, str], ...], name: str) -> "MessageDecoder":
-    file = _described(files)
-    try:
-        return MessageDecoder(file, file.pool.FindMessageTypeByName(name))
-    except KeyError:
-        raise SchemaError(f"it has no message {name[:100]!r}") from None
+    return MessageDecoder(_described(files), _find_message(files, name))
 
 
 class MessageDecoder:
