@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -10,8 +10,10 @@ from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.decode import Chunk
 from ottla.internal import DecodedRecord
 from ottla.jobs.export.json_lines import plain_value
-from ottla.schemas.decoding import PayloadDecoder
+from ottla.schemas.decoding import DecodedPayloads, PayloadDecoder, decode_pieces
 from ottla.schemas.plans import PayloadPlans
+
+_SIDES: Final = ("key", "value")
 
 
 def decode_records(
@@ -19,29 +21,27 @@ def decode_records(
 ) -> Iterator[tuple[int, DecodedRecord]]:
     """Some records of a chunk, by their numbers."""
     rows = records_to_arrow(chunk, ["key", "value", "headers"]).take(pa.array(wanted, pa.int64()))
-    headers = rows.column("headers")
-    keys, values = (_decode(rows.column(side), headers, side, plans) for side in ("key", "value"))
-    for record, (key, key_error), (value, error) in zip(wanted, keys, values, strict=True):
-        told = "; ".join(each for each in (key_error, error) if each)
-        yield record, DecodedRecord(key, value, False, told or None)
+    decoders = {side: PayloadDecoder(plan) for side in _SIDES if (plan := plans.of(side))}
+    numbers = iter(wanted)
+    for piece, decoded in decode_pieces(rows, decoders):
+        keys, values = (_side(piece.column(side), side, decoded.get(side)) for side in _SIDES)
+        for (key, key_error), (value, error) in zip(keys, values, strict=True):
+            told = "; ".join(each for each in (key_error, error) if each)
+            yield next(numbers), DecodedRecord(key, value, False, told or None)
 
 
-def _decode(
-    column: pa.Array, headers: pa.Array, side: str, plans: PayloadPlans
+def _side(
+    column: pa.Array, side: str, found: DecodedPayloads | None
 ) -> list[tuple[Any, str | None]]:
-    plan = plans.of(side)
-    if plan is None:
+    if found is None:
         return [(_text(value), None) for value in column.to_pylist()]
-    found = PayloadDecoder(plan).decode(column, headers)
-    made: list[tuple[Any, str | None]] = []
-    for at, value in enumerate(found.column.to_pylist()):
-        if not found.failed[at]:
-            made.append((plain_value(value), None))
-            continue
-        again = PayloadDecoder(plan)
-        again.decode(column.slice(at, 1), headers.slice(at, 1))
-        raw = base64.b64encode(column[at].as_py()).decode()
-        made.append(({"raw": raw}, f"{side}: {next(iter(again.failed), 'not decoded')}"))
+    made: list[tuple[Any, str | None]] = [
+        (plain_value(value), None) for value in found.column.to_pylist()
+    ]
+    for why, several in found.failures.items():
+        for at in (int(row) for rows in several for row in rows):
+            raw = base64.b64encode(column[at].as_py()).decode()
+            made[at] = {"raw": raw}, f"{side}: {why}"
     return made
 
 

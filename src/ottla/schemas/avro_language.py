@@ -57,6 +57,8 @@ def fingerprint_of(version: Version, registry: Registry) -> int | None:
 class AvroDecoder:
     """Datums of one writer's schema as a column of the reader's."""
 
+    too_large = int(AvroFault.TOO_LARGE)
+
     def __init__(self, writer: AvroSchema, reader: AvroSchema, *, is_confluent: bool) -> None:
         self.program = compile_avro(writer, reader)
         self.arrow_type: pa.DataType = self.program.arrow_type

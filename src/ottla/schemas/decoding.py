@@ -7,13 +7,14 @@ a value of one of these types, or null, and its bytes and the reason are kept.
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,6 +32,7 @@ from ottla.schemas.registry import NO_ID, Registry, SchemaType, State, Version
 from ottla.schemas.wires import WireFormat
 
 _MOST_COUNTED: Final = 1000  # schemas that an account names one by one
+_MOST_ROWS: Final = 32_768  # decoded at once: each takes memory for every column
 _MOST_TRIED: Final = 20  # versions, from the newest on, for one that can be used
 
 
@@ -45,6 +47,7 @@ class Fault(StrEnum):
     OTHER_TYPE = "another type"
     ENCODED = "encoded by a rule"
     BROKEN = "broken payload"
+    NO_ZLIB = "broken payload (no zlib)"
     TOO_LARGE = "too large"
     NO_ROOM = "no room in the column"
 
@@ -53,6 +56,7 @@ class LanguageDecoder(Protocol):
     """Payloads of one writer to a column of one type."""
 
     arrow_type: pa.DataType
+    too_large: int  # the fault of what does not fit into the bytes that are left
 
     def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Faults]:
         """A column, and what is wrong with each row; 0 for nothing."""
@@ -107,11 +111,16 @@ class PayloadPlan:
 
 
 class DecodedPayloads(NamedTuple):
-    """A column; where it failed it is null. `types` are the numbers of the types, -1 for none."""
+    """A column; where it failed it is null. `types` are the numbers of the types, -1 for none.
+
+    By name of a schema how many rows were `decoded`; by reason and schema which were not.
+    """
 
     column: pa.Array
     failed: Bools
     types: Int64s
+    decoded: Counter[str]
+    failures: dict[str, list[Int64s]]
 
 
 def language(kind: SchemaType) -> Any:
@@ -328,51 +337,67 @@ class PayloadDecoder:
     failed: Counter[str] = field(default_factory=Counter)
     _decoders: dict[Any, Any] = field(default_factory=dict)
 
-    def decode(self, values: pa.Array, headers: pa.Array | None) -> DecodedPayloads:
-        """The column of the plan's type for a column of bytes."""
+    def decode(self, values: pa.Array, headers: pa.Array | None) -> DecodedPayloads | None:
+        """The column of the plan's type for a column of bytes; None if it takes too much memory.
+
+        A single value that does is a failure.
+        """
         work = _Work(self.plan, values)
         for named in split_column(
             values, headers, self.plan.side, self.plan.wire, self.plan.registry
         ):
             self._decode_named(named, work)
+            if work.is_full and len(values) > 1:
+                return None
         return work.finish()
+
+    def count(self, found: DecodedPayloads) -> None:
+        """Count what was decoded, and what was not."""
+        for name, count in found.decoded.items():
+            _count(self.decoded, name, count)
+        for name, rows in found.failures.items():
+            _count(self.failed, name, sum(each.size for each in rows))
 
     def _decode_named(self, named: Named, work: "_Work") -> None:
         plan = self.plan
         version = find_writer(plan.registry, named.writer, plan.topic, plan.side)
         if version is None:
             is_bare = named.writer.naming is Naming.NONE
-            self._fail(Fault.NOT_NAMED if is_bare else Fault.UNKNOWN, named.writer, named.rows)
+            work.fail(Fault.NOT_NAMED if is_bare else Fault.UNKNOWN, named.writer, named.rows)
             return
         if version.encoding_rules:
-            self._fail(Fault.ENCODED, named.writer, named.rows)
+            work.fail(Fault.ENCODED, named.writer, named.rows)
             return
         payloads, rows = named.payloads(work.values), named.rows
         if named.writer.is_zipped:
-            payloads, ok = _unzipped(payloads, work.budget)
-            self._fail(Fault.TOO_LARGE, named.writer, rows[~ok])
-            payloads, rows = _without(~ok, payloads, rows)
+            payloads, faults = _unzipped(payloads, work.budget)
+            for fault in (Fault.TOO_LARGE, Fault.NO_ZLIB):
+                work.fail(fault, named.writer, rows[faults == fault])
+            payloads, rows = _without(faults != "", payloads, rows)
             work.spend(payloads)
+            if work.is_full:
+                return
         spoken = language(version.type)
         for part in spoken.split(payloads, named, work.values):
             chosen = rows[part.rows]
             decoder = self._decoder(version, named.writer, part.indexes)
             if isinstance(decoder, Fault):
-                self._fail(decoder, named.writer, chosen)
+                work.fail(decoder, named.writer, chosen)
                 continue
             at, run = decoder
             column, faults = run.decode(part.payloads, work.budget)
             bad = faults != 0
             for code in np.unique(faults[bad]).tolist():
-                why = f"{Fault.BROKEN} ({run.say(code)})"
-                self._fail(why, named.writer, chosen[faults == code])
+                is_large = code == run.too_large
+                why = Fault.TOO_LARGE if is_large else f"{Fault.BROKEN} ({run.say(code)})"
+                work.fail(why, named.writer, chosen[faults == code])
             column, chosen = _without(bad, column, chosen)
             kind = plan.types[at].arrow_type
             column, unfit = bisect(column, partial(fit, kind=kind), kind)
-            self._fail(Fault.NO_ROOM, named.writer, chosen[unfit])
+            work.fail(Fault.NO_ROOM, named.writer, chosen[unfit])
             column, chosen = _without(unfit, column, chosen)
             work.put(at, chosen, column)
-            self._count(self.decoded, str(named.writer), chosen.size)
+            work.decoded[str(named.writer)] += int(chosen.size)
 
     def _decoder(self, version: Version, writer: Writer, indexes: tuple[int, ...]) -> Any:
         """The number of a type and what decodes to it, or why nothing does."""
@@ -399,13 +424,37 @@ class PayloadDecoder:
         except SchemaError:
             return Fault.UNRESOLVED
 
-    def _fail(self, fault: str, writer: Writer, rows: Int64s) -> None:
-        self._count(self.failed, f"{fault}: {writer}", rows.size)
 
-    def _count(self, counter: Counter[str], name: str, count: int) -> None:
-        if count:
-            full = len(counter) >= _MOST_COUNTED and name not in counter
-            counter["others" if full else name] += int(count)
+def decode_pieces(
+    records: pa.RecordBatch, decoders: Mapping[str, PayloadDecoder]
+) -> Iterator[tuple[pa.RecordBatch, dict[str, DecodedPayloads]]]:
+    """Records and what schemas make of their columns, few at a time: fewer where memory is short.
+
+    Only a single record may be too large.
+    """
+    count = records.num_rows
+    waiting = [records.slice(at, _MOST_ROWS) for at in range(0, count, _MOST_ROWS)][::-1]
+    while waiting:
+        piece = waiting.pop()
+        headers = piece.column("headers")
+        made: dict[str, DecodedPayloads] = {}
+        for name, decoder in decoders.items():
+            found = decoder.decode(piece.column(name), headers)
+            if found is None:
+                middle = piece.num_rows // 2
+                waiting += [piece.slice(middle), piece.slice(0, middle)]
+                break
+            made[name] = found
+        else:
+            for name, found in made.items():
+                decoders[name].count(found)
+            yield piece, made
+
+
+def _count(counter: Counter[str], name: str, count: int) -> None:
+    if count:
+        full = len(counter) >= _MOST_COUNTED and name not in counter
+        counter["others" if full else name] += int(count)
 
 
 def _loses_fields(writer: Version, kind: RecordType, name: str, registry: Registry) -> bool:
@@ -455,6 +504,7 @@ class _Joined:
         self.first = first
         self.others = others
         self.arrow_type = arrow_type
+        self.too_large = first.too_large
 
     def decode(self, payloads: pa.Array, max_bytes: int) -> tuple[pa.Array, Faults]:
         """Columns of the first, then of the others; what is in none is null."""
@@ -489,6 +539,14 @@ class _Work:
         self.budget = plan.max_bytes
         self.pieces: list[tuple[list[Int64s], list[pa.Array]]] = [([], []) for _ in plan.types]
         self.types = np.full(len(values), -1, np.int64)
+        self.decoded: Counter[str] = Counter()
+        self.failures: dict[str, list[Int64s]] = {}
+        self.is_full = False
+
+    def fail(self, fault: str, writer: Writer, rows: Int64s) -> None:
+        if rows.size:
+            self.is_full |= fault == Fault.TOO_LARGE
+            self.failures.setdefault(f"{fault}: {writer}", []).append(rows)
 
     def spend(self, column: pa.Array) -> None:
         """One budget for a whole column, however many schemas it has."""
@@ -505,12 +563,13 @@ class _Work:
         columns = [self._join(at) for at in range(len(self.plan.types))]
         none = self.types < 0
         failed = none & self.present
+        told = self.decoded, self.failures
         if len(columns) == 1:
-            return DecodedPayloads(columns[0], failed, self.types)
+            return DecodedPayloads(columns[0], failed, self.types, *told)
         fields = list(self.plan.arrow_type)
         mask = pa.array(none)
         column = pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
-        return DecodedPayloads(column, failed, self.types)
+        return DecodedPayloads(column, failed, self.types, *told)
 
     def _join(self, at: int) -> pa.Array:
         rows, columns = self.pieces[at]
@@ -531,20 +590,26 @@ def _without(bad: Bools, column: pa.Array, rows: Int64s) -> tuple[pa.Array, Int6
     return (column.filter(pa.array(~bad)), rows[~bad]) if bad.any() else (column, rows)
 
 
-def _unzipped(payloads: pa.Array, budget: int) -> tuple[pa.Array, Bools]:
-    """What zlib packed, as long as all of it stays below the budget."""
+def _unzipped(payloads: pa.Array, budget: int) -> tuple[pa.Array, npt.NDArray[np.str_]]:
+    """What zlib packed, as long as all of it stays below the budget, and the faults of the rest."""
     made: list[bytes | None] = []
+    faults: list[str] = []
     for payload in payloads.to_pylist():
-        unzip = zlib.decompressobj()
+        unzip, data, fault = zlib.decompressobj(), b"", ""
         try:
             data = unzip.decompress(payload, budget + 1)
         except zlib.error:
-            made.append(None)
-            continue
-        if len(data) > budget or not unzip.eof:
-            made.append(None)
-            continue
-        budget -= len(data)
-        made.append(data)
-    ok = np.array([each is not None for each in made], np.bool_)
-    return pa.array(made, pa.binary()), ok
+            fault = Fault.NO_ZLIB
+        if len(data) > budget:
+            fault = Fault.TOO_LARGE
+        elif not unzip.eof:
+            fault = Fault.NO_ZLIB
+        budget -= 0 if fault else len(data)
+        made.append(None if fault else data)
+        faults.append(str(fault))
+        if fault == Fault.TOO_LARGE:  # the others have to wait for memory of their own
+            rest = len(payloads) - len(made)
+            made += [None] * rest
+            faults += [fault] * rest
+            break
+    return pa.array(made, pa.binary()), np.array(faults, np.str_)

@@ -21,6 +21,7 @@ _MOST_TYPES: Final = 1000  # that a schema comes to with all that it refers to
 _MOST_DEPTH: Final = 32
 _MOST_REFS: Final = 32  # one after the other
 _BROKEN: Final = 1
+_TOO_LARGE: Final = 2
 Take = Callable[[Any], Any]
 
 
@@ -75,6 +76,8 @@ def _loaded(text: str) -> Any:
 class DocumentDecoder:
     """JSON texts as columns."""
 
+    too_large = _TOO_LARGE
+
     def __init__(self, arrow_type: pa.DataType, take: Take) -> None:
         self.arrow_type = arrow_type
         self.take = take
@@ -85,10 +88,12 @@ class DocumentDecoder:
         rows: list[Any] = []
         for at, payload in enumerate(payloads.to_pylist()):
             max_bytes -= len(payload)
+            if max_bytes < 0:
+                faults[at:] = _TOO_LARGE
+                rows += [None] * (len(payloads) - at)
+                break
             try:
                 text = payload.decode()
-                if max_bytes < 0:
-                    raise ValueError("too large")
                 document = json.loads(text, parse_constant=_refuse)
                 rows.append(text if self.take is _as_text else self.take(document))
             except (ValueError, RecursionError, OverflowError):
@@ -97,7 +102,7 @@ class DocumentDecoder:
         return pa.array(rows, self.arrow_type), faults
 
     def say(self, fault: int) -> str:  # noqa: ARG002
-        """There is one fault."""
+        """There is one other fault."""
         return "no such document"
 
 

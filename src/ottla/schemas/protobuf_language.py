@@ -272,6 +272,8 @@ def _decoder(files: tuple[tuple[str, str], ...], name: str) -> "MessageDecoder":
 class MessageDecoder:
     """Messages as structs, or as JSON where they contain themselves."""
 
+    too_large = _TOO_LARGE
+
     def __init__(self, file: Any, descriptor: Any) -> None:
         ptars, *_ = _modules()
         self.descriptor = descriptor
@@ -337,9 +339,9 @@ class MessageDecoder:
             raise ValueError(str(error)) from None
         return pa.array(texts, pa.string())
 
-    def say(self, fault: int) -> str:
-        """What is wrong, in a word."""
-        return "too large" if fault == _TOO_LARGE else "no such message"
+    def say(self, fault: int) -> str:  # noqa: ARG002
+        """There is one other fault."""
+        return "no such message"
 
 
 def _in_slices(payloads: pa.Array) -> Iterator[tuple[int, int]]:

@@ -352,8 +352,8 @@ def _write_records(
         records = reading.to_arrow(columns)
         if records is not None and records.num_rows:
             taken.add(records, part.slice)
-            for piece in in_pieces(records, decoders):
-                rows = to_export(piece, part.slice.log.path, tables.schema, decoders)
+            for piece, decoded in in_pieces(records, decoders):
+                rows = to_export(piece, part.slice.log.path, tables.schema, decoded)
                 tables.write(rows, piece)
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from ottla.arrow.schema import HEADERS_TYPE
 from ottla.connector import BATCH_COLUMNS, TIMESTAMP_TYPE, payload_columns
 from ottla.format.names import UNNAMED
-from ottla.jobs.read.rows import Decoders, to_rows
+from ottla.jobs.read.rows import Decoded, to_rows
 from ottla.options.export import ExportOptions
 from ottla.schemas.plans import NO_PLANS, PayloadPlans
 from ottla.where.evaluate import FilePlace
@@ -27,7 +27,7 @@ def export_schema(options: ExportOptions, plans: PayloadPlans = NO_PLANS) -> pa.
 
 
 def to_export(
-    records: pa.RecordBatch, file: str, schema: pa.Schema, decoders: Decoders
+    records: pa.RecordBatch, file: str, schema: pa.Schema, decoded: Decoded
 ) -> pa.RecordBatch:
     """Records of the core, read from a file, with the columns of an export."""
-    return to_rows(records, FilePlace(UNNAMED, file), schema, decoders)
+    return to_rows(records, FilePlace(UNNAMED, file), schema, decoded)

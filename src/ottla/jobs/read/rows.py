@@ -23,7 +23,7 @@ from ottla.where.evaluate import FilePlace
 from ottla.where.tree import OF_FILE
 
 if TYPE_CHECKING:
-    from ottla.schemas.decoding import PayloadDecoder
+    from ottla.schemas.decoding import DecodedPayloads, PayloadDecoder
 
 _VIOLATION_ROWS: Final = 4096  # in one Arrow batch: a slice can be broken from end to end
 
@@ -42,8 +42,8 @@ def _records(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[p
     for reading in obey(options.mode, read(part, columns, options.access)):
         records = reading.to_arrow(columns)
         if records is not None and records.num_rows:
-            for piece in in_pieces(records, decoders):
-                rows = to_rows(piece, place, whole, decoders)
+            for piece, decoded in in_pieces(records, decoders):
+                rows = to_rows(piece, place, whole, decoded)
                 yield rows if whole is target else rows.select(target.names)
         if reading.violations and options.mode is Mode.PERMISSIVE:
             yield corrupt_rows(reading.violations, target)
@@ -78,7 +78,8 @@ def _with_payloads(target: pa.Schema, options: ReadOptions) -> pa.Schema:
 
 Decoders = Mapping[str, "PayloadDecoder"]
 _NO_DECODERS: Final[Decoders] = {}
-_DECODED_ROWS: Final = 32_768  # at once by schemas: each takes memory for every column
+Decoded = Mapping[str, "DecodedPayloads"]
+_NOT_DECODED: Final[Decoded] = {}
 
 
 def decoders_of(plans: PayloadPlans, target: pa.Schema) -> dict[str, "PayloadDecoder"]:
@@ -91,13 +92,16 @@ def decoders_of(plans: PayloadPlans, target: pa.Schema) -> dict[str, "PayloadDec
     return {name: PayloadDecoder(plan) for name in wanted if (plan := plans.of(name))}
 
 
-def in_pieces(records: pa.RecordBatch, decoders: Decoders) -> Iterator[pa.RecordBatch]:
-    """Records as they are, or few at a time where schemas decode them."""
+def in_pieces(
+    records: pa.RecordBatch, decoders: Decoders
+) -> Iterator[tuple[pa.RecordBatch, Decoded]]:
+    """Records as they are, or few at a time where schemas decode them, and what these made."""
     if not decoders:
-        yield records
+        yield records, _NOT_DECODED
         return
-    for start in range(0, records.num_rows, _DECODED_ROWS):
-        yield records.slice(start, _DECODED_ROWS)
+    from ottla.schemas.decoding import decode_pieces
+
+    yield from decode_pieces(records, decoders)
 
 
 def core_columns(columns: Iterable[str], decoders: Decoders = _NO_DECODERS) -> list[str]:
@@ -116,7 +120,7 @@ def to_rows(
     records: pa.RecordBatch,
     place: FilePlace,
     target: pa.Schema,
-    decoders: Decoders = _NO_DECODERS,
+    decoded: Decoded = _NOT_DECODED,
 ) -> pa.RecordBatch:
     """A batch of records, or of batch headers, with the columns of `target`.
 
@@ -127,9 +131,9 @@ def to_rows(
         if name not in target.names:
             continue
         column = records.column(name)
-        if name in decoders:
-            decoded = decoders[name].decode(column, records.column("headers"))
-            payloads |= {name: decoded.column, raw: keep_bytes(column, pa.array(decoded.failed))}
+        if name in decoded:
+            made = decoded[name]
+            payloads |= {name: made.column, raw: keep_bytes(column, pa.array(made.failed))}
         else:
             payloads[name] = _payloads(column, target.field(name).type)
     arrays = [_column(field, records, place, payloads) for field in target]
