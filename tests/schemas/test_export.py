@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import ottla
+from cli.here import run
 from ottla.errors import OptionError
 from schemas.registries import framed, record, registered, write_registry, write_values
 
@@ -222,6 +223,38 @@ def test_topics_without_schemas_stay_bytes(logs: Path, tmp_path: Path) -> None:
     write_registry(logs, [*records, registered("plain-value", 1, 30, V1)])
     with pytest.raises(OptionError, match="value was binary, is struct"):
         ottla.open(logs).export(out, "plain", value_as="registry")
+
+
+def test_keys_without_schemas_leave_values_as_they_are(logs: Path, tmp_path: Path) -> None:
+    """A schema for the keys of another topic changes nothing for these."""
+    key = record("Key", ("id", "int"))
+    records = [registered("orders-value", at, 10 + at, VERSIONS[10 + at]) for at in range(1, 5)]
+    write_registry(logs, [*records, registered("users-key", 1, 30, key)])
+    write_values(logs, "users", [b"text"])
+    log = ottla.open(logs)
+    found = log.scan("orders", value_as="registry", key_as="registry").to_arrow()
+    assert found["value"].to_pylist() == EXPECTED
+    assert found["key"].to_pylist() == [b"k"] * len(EXPECTED)
+    log.export(tmp_path / "out", ["orders", "users"], value_as="registry", key_as="registry")
+    orders = polars.read_parquet(str(tmp_path / "out" / "topic=orders" / "**" / "*.parquet"))
+    assert orders["value"].to_list() == EXPECTED
+
+
+def test_a_topic_whose_schemas_can_not_be_used_is_told(logs: Path, tmp_path: Path) -> None:
+    records = [registered("orders-value", at, 10 + at, VERSIONS[10 + at]) for at in range(1, 5)]
+    bad = registered("bad-value", 1, 30, "message {", schemaType="PROTOBUF")
+    write_registry(logs, [*records, bad])
+    write_values(logs, "bad", [b"\0\0\0\0\x1e\0x"])
+    out = str(tmp_path / "out")
+    topics = ["--topic", "orders", "--topic", "bad", "--value-as", "registry"]
+    code, _, told = run("export", str(logs), out, *topics)
+    assert code == 0
+    assert "the values of bad stay bytes: no schema for the values of bad can be used" in told
+    code, _, told = run("dump", str(logs), *topics)
+    assert code == 0
+    assert "the values of bad stay bytes" in told
+    with pytest.raises(OptionError, match="no schema for the values of bad can be used"):
+        ottla.open(logs).scan("bad", value_as="registry").to_arrow()
 
 
 def test_one_bad_schema_stops_nothing(logs: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.cli.job import choice_of, limits_of, storage_of, where_of
-from ottla.cli.output import Format, flush, write
+from ottla.cli.output import Format, flush, tell, write
 from ottla.dump.files import dump_files
 from ottla.dump.jsonl import JSONL
 from ottla.dump.request import HeaderFilter, Request
@@ -39,14 +39,17 @@ def _payloads(paths: list[str], arguments: argparse.Namespace) -> dict[str, Payl
     from ottla.catalog.catalog import list_catalog
     from ottla.catalog.logs import find_logs
     from ottla.format.names import UNNAMED
-    from ottla.jobs.schemas.resolve import Asked, resolve_topics
+    from ottla.jobs.schemas.resolve import Asked, notes_of, resolve_topics
 
     if arguments.no_payload or "-" in paths:
         raise OptionError("--value-as and --key-as need logs whose bytes may be shown")
     catalog = list_catalog(paths, storage_of(arguments))
     logs = [log for log in find_logs(catalog, choice_of(arguments)) if log.name != UNNAMED]
     asked = Asked(arguments.key_as, arguments.value_as, arguments.wire)
-    return resolve_topics(catalog, logs, asked, arguments.schemas)
+    plans = resolve_topics(catalog, logs, asked, arguments.schemas)
+    for note in [] if arguments.quiet else notes_of(plans.values()):
+        tell(f"ottla: {note}")
+    return plans
 
 
 def _request(arguments: argparse.Namespace) -> Request:

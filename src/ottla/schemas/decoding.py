@@ -52,6 +52,14 @@ class Fault(StrEnum):
     NO_ROOM = "no room in the column"
 
 
+class NoSchemaError(OptionError):
+    """Nothing is known of the keys or values of a topic."""
+
+
+class UnusableSchemasError(OptionError):
+    """None of the schemas of a topic can be used."""
+
+
 class LanguageDecoder(Protocol):
     """Payloads of one writer to a column of one type."""
 
@@ -174,8 +182,9 @@ def plan_payloads(
         if made is not None:
             types.append(made)
     if not types:
+        refusal = UnusableSchemasError if told else NoSchemaError
         why = f": {told[0]}" if told else ""
-        raise OptionError(
+        raise refusal(
             f"no schema for the {side}s of {topic} can be used{why}; ",
             *(Term.SCHEMAS, " shows what there is"),
         )

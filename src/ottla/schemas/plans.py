@@ -7,10 +7,14 @@ if TYPE_CHECKING:
 
 
 class PayloadPlans(NamedTuple):
-    """How the keys and the values of a topic are decoded; None: they have no schemas."""
+    """How the keys and the values of a topic are decoded; None: they have no schemas.
+
+    `told` is for people: why a side stays bytes although it has schemas.
+    """
 
     key: "PayloadPlan | None" = None
     value: "PayloadPlan | None" = None
+    told: tuple[str, ...] = ()
 
     def of(self, side: str) -> "PayloadPlan | None":
         """That of `key` or `value`."""

@@ -14,8 +14,13 @@ from ottla.jobs.schemas.load import load_registry
 from ottla.jobs.schemas.usage import CountUses, Usage, sample_usage
 from ottla.options.export import ValueAs
 from ottla.options.read import ReadOptions, View
-from ottla.schemas.decoding import PayloadPlan, plan_payloads
-from ottla.schemas.plans import NO_PLANS, PayloadPlans
+from ottla.schemas.decoding import (
+    NoSchemaError,
+    PayloadPlan,
+    UnusableSchemasError,
+    plan_payloads,
+)
+from ottla.schemas.plans import PayloadPlans
 from ottla.schemas.registry import Registry, SchemaType
 from ottla.schemas.wires import WireFormat
 
@@ -35,17 +40,27 @@ class Asked:
     value_as: ValueAs
     wire: WireFormat
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the registry says what has a schema, and not the user."""
-        return ValueAs.REGISTRY in (self.key_as, self.value_as)
+    def plans(
+        self, registry: Registry, topic: str, usage: Usage, refused: list[OptionError]
+    ) -> PayloadPlans:
+        """The plans of one topic, of which a sample was seen.
 
-    def plans(self, registry: Registry, topic: str, usage: Usage) -> PayloadPlans:
-        """The plans of one topic, of which a sample was seen."""
-        return PayloadPlans(
-            self._plan(registry, topic, "key", self.key_as, usage),
-            self._plan(registry, topic, "value", self.value_as, usage),
-        )
+        Where the registry decides, a side that has no schemas stays bytes; if it has some that can
+        not be used, that is told. A side whose language the user named is refused.
+        """
+        sides: dict[str, PayloadPlan | None] = {}
+        told: list[str] = []
+        for side, given in (("key", self.key_as), ("value", self.value_as)):
+            sides[side] = None
+            try:
+                sides[side] = self._plan(registry, topic, side, given, usage)
+            except (NoSchemaError, UnusableSchemasError) as error:
+                if given is not ValueAs.REGISTRY:
+                    raise
+                refused.append(error)
+                if isinstance(error, UnusableSchemasError):
+                    told.append(f"the {side}s of {topic} stay bytes: {error}")
+        return PayloadPlans(sides["key"], sides["value"], tuple(told))
 
     def _plan(
         self, registry: Registry, topic: str, side: str, given: ValueAs, usage: Usage
@@ -75,16 +90,13 @@ def resolve_topics(
     """
     registry = load_registry(catalog, schemas)
     usage = sample_usage(logs, CountUses(registry, asked.wire, catalog.storage))
-    found: dict[str, PayloadPlans] = {}
     refused: list[OptionError] = []
-    for topic in dict.fromkeys(str(log.name.topic) for log in logs):
-        try:
-            found[topic] = asked.plans(registry, topic, usage)
-        except OptionError as error:
-            refused.append(error)
-            found[topic] = NO_PLANS
-    if refused and (len(refused) == len(found) or not asked.is_open):
-        raise refused[0]
+    found = {
+        topic: asked.plans(registry, topic, usage, refused)
+        for topic in dict.fromkeys(str(log.name.topic) for log in logs)
+    }
+    if refused and not any(plans.key or plans.value for plans in found.values()):
+        raise next((each for each in refused if isinstance(each, UnusableSchemasError)), refused[0])
     return found
 
 
@@ -107,7 +119,13 @@ def resolve_payloads(options: ReadOptions, catalog: Catalog | None = None) -> Re
 
 def notes_of(plans: Iterable[PayloadPlans]) -> list[str]:
     """What people should know of plans: schemas that can not be used, rules that hide data."""
-    told = (note for both in plans for plan in both if plan is not None for note in plan.told)
+    told = [
+        note
+        for both in plans
+        for each in (both, both.key, both.value)
+        if each is not None
+        for note in each.told
+    ]
     return list(dict.fromkeys(told))
 
 
