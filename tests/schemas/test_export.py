@@ -103,6 +103,39 @@ def test_lines_of_json(logs: Path, tmp_path: Path) -> None:
     assert [row["value"] for row in rows] == EXPECTED
 
 
+def test_times_that_python_has_no_year_for(tmp_path: Path) -> None:
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    day = {"type": "int", "logicalType": "date"}
+    several = {"type": "array", "items": at}
+    schema = record(
+        "T", ("at", at), ("day", day), ("all", several), ("map", {"type": "map", "values": day})
+    )
+    write_registry(tmp_path / "logs", [registered("t-value", 1, 1, schema)])
+    far, last = 1_700_000_000_000_000, 2**31 - 1
+    rows = [
+        {"at": 0, "day": 1, "all": [0], "map": {"a": 1}},
+        {"at": far, "day": last, "all": [0, far], "map": {"a": last}},
+        {"at": 0, "day": last, "all": [], "map": {}},
+    ]
+    write_values(tmp_path / "logs", "t", [framed(1, schema, row) for row in rows])
+    early, date = "1970-01-01T00:00:00+00:00", "1970-01-02"
+    expected = [
+        {"at": early, "day": date, "all": [early], "map": [["a", date]]},
+        {"at": far * 1000, "day": last, "all": [early, far * 1000], "map": [["a", last]]},
+        {"at": early, "day": last, "all": [], "map": []},
+    ]
+    log = ottla.open(tmp_path / "logs")
+    log.export(tmp_path / "out", "t", value_as="registry", format="jsonl")
+    (path,) = (tmp_path / "out").rglob("*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["value"] for line in lines] == expected
+    words = ["--topic", "t", "--value-as", "registry", "--format", "jsonl"]
+    code, out, _ = run("dump", str(tmp_path / "logs"), *words)
+    assert code == 0
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["decoded"]["value"] for line in lines if "decoded" in line] == expected
+
+
 def test_a_later_run_adds_columns(logs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ottla.open(logs).export(out, "orders", value_as="registry")
@@ -186,9 +219,7 @@ def test_datums_that_are_null_are_rows_of_a_table(tmp_path: Path) -> None:
     null = b"\0\0\0\0\1\0"
     values = [framed(1, maybe, {"id": 5}), null, framed(2, user, {"name": "ada"}), None]
     write_values(tmp_path / "logs", "mixed", values)
-    ottla.open(tmp_path / "logs").export(
-        tmp_path / "out", "mixed", value_as="registry", each=True
-    )
+    ottla.open(tmp_path / "logs").export(tmp_path / "out", "mixed", value_as="registry", each=True)
     found = tables_of(tmp_path / "out")
     assert sum(map(len, found.values())) == len(values)
     assert [row["valueRaw"] for row in found["type=_other"]] == [null, None]

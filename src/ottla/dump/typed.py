@@ -9,7 +9,7 @@ import pyarrow as pa
 from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.decode import Chunk
 from ottla.internal import DecodedRecord
-from ottla.jobs.export.json_lines import plain_value
+from ottla.jobs.export.json_lines import plain_value, python_values
 from ottla.schemas.decoding import DecodedPayloads, PayloadDecoder, decode_pieces
 from ottla.schemas.plans import PayloadPlans
 
@@ -36,7 +36,7 @@ def _side(
     if found is None:
         return [(_text(value), None) for value in column.to_pylist()]
     made: list[tuple[Any, str | None]] = [
-        (plain_value(value), None) for value in found.column.to_pylist()
+        (plain_value(value), None) for value in python_values(found.column)
     ]
     for why, several in found.failures.items():
         for at in (int(row) for rows in several for row in rows):

@@ -54,7 +54,26 @@ def _payload(column: pa.Array) -> pa.Array:
         return pc.fill_null(text, "null")
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         return _quoted(column)
-    return pa.array([json_value(value) for value in column.to_pylist()], _TEXT)
+    return pa.array([json_value(value) for value in python_values(column)], _TEXT)
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """A column as Python has it; a time that it has no year for is a number (of microseconds)."""
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        if len(column) > 1:
+            middle = len(column) // 2
+            return python_values(column.slice(0, middle)) + python_values(column.slice(middle))
+    kind, one = column.type, column[0]
+    if pa.types.is_struct(kind):
+        parts = [python_values(each)[0] for each in column.flatten()]
+        return [dict(zip((field.name for field in kind), parts, strict=True))]
+    if pa.types.is_map(kind):
+        return [list(zip(*map(python_values, one.values.flatten()), strict=True))]
+    if pa.types.is_list(kind):
+        return [python_values(one.values)]
+    return [one.value]
 
 
 def json_value(value: Any) -> str:
