@@ -204,6 +204,24 @@ def test_odd_schemas_of_json() -> None:
         assert kind == pa.string()
 
 
+def test_documents_that_arrow_has_no_value_for() -> None:
+    properties = {"a": {"type": "string"}, "b": {"type": "number"}, "c": {}}
+    schema = {"type": "object", "properties": properties}
+    documents = [
+        b'{"a":"\\ud800"}',
+        b'{"b":1e999}',
+        b'{"c":["\\udc00"]}',
+        b'{"c":1e999}',
+        b'{"b":1}',
+    ]
+    values = [b"\0\0\0\0\x01" + each for each in documents]
+    found, failed = decoded([registered("t-value", 1, 1, schema, schemaType="JSON")], values)
+    assert found == [*[None] * 4, {"a": None, "b": 1.0, "c": None}]
+    assert failed == {"broken payload (no such document): id 1": 4}
+    odd = {"type": "object", "properties": {"\ud800": {"type": "string"}}}
+    assert json_language._Mapping(odd, {}).map()[0] == pa.string()
+
+
 def test_many_unknown_ids_are_few_counts() -> None:
     values = [b"\0" + number.to_bytes(4, "big") + b"x" for number in range(100, 20_100)]
     found, failed = decoded([registered("t-value", 1, 1, V1)], values)

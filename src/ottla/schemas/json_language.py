@@ -4,6 +4,7 @@ A document must be what its columns say, with no property beside them: one that 
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
@@ -210,18 +211,30 @@ def _kind(schema: dict[str, Any]) -> str:
     if kind == "object":
         properties = schema.get("properties")
         lower = [str(name).lower() for name in properties] if isinstance(properties, dict) else []
-        return "object" if lower and len(set(lower)) == len(lower) else ""
+        are_columns = len(set(lower)) == len(lower) and all(map(_is_utf8, lower))
+        return "object" if lower and are_columns else ""
     if kind == "array":
         return "array" if isinstance(schema.get("items"), dict) else ""
     return kind if isinstance(kind, str) and kind in _PLAIN else ""
 
 
 def _as_text(value: Any) -> Any:
-    return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Not what JSON has no number for: 1e999 is infinite."""
+    if value is None:
+        return None
+    return _take_string(
+        json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    )
 
 
 def _take_string(value: Any) -> Any:
-    return _require(value, isinstance(value, str | None))
+    _require(value, isinstance(value, str | None))
+    return _require(value, value is None or _is_utf8(value))
+
+
+def _is_utf8(text: str) -> bool:
+    """Half of a surrogate pair is none, and JSON can escape one."""
+    return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def _take_boolean(value: Any) -> Any:
@@ -239,7 +252,7 @@ def _take_number(value: Any) -> Any:
     if value is None:
         return None
     fits = type(value) is float or (type(value) is int and int(float(value)) == value)
-    return float(_require(value, fits))
+    return float(_require(value, fits and math.isfinite(value)))
 
 
 def _take_list(take: Take) -> Take:
