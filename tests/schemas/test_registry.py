@@ -155,3 +155,17 @@ def test_references_that_fan_out_take_no_time() -> None:
     found = registry.find_id(1)
     assert found is not None
     assert len(registry.referenced(found)) == 58
+
+
+def test_the_first_schema_of_an_id_in_the_log_counts() -> None:
+    records = [
+        schema("a", 1, 1),
+        schema("t-value", 1, 5),
+        schema("a", 2, 5, '"long"'),
+        schema("t-value", 1, 5, deleted=True),
+    ]
+    registry = fold_registry(records)
+    found = registry.find_id(5)
+    assert found is not None
+    assert found.subject == "t-value"
+    assert "id 5 is t-value version 1 (id 5) and also a version 2" in registry.problems[0]

@@ -64,6 +64,7 @@ class Version:
     guid: str = ""
     encoding_rules: tuple[str, ...] = ()
     field_rules: tuple[str, ...] = ()
+    written: int = field(default=0, compare=False, repr=False)  # its place in the log
     body: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -199,9 +200,11 @@ class _RegistryFolding:
         self.compatibility: dict[str | None, str] = {}
         self.modes: dict[str | None, str] = {}
         self.problems: list[str] = []
+        self.at = 0
 
     def fold(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> Registry:
         for at, (key, value) in enumerate(records):
+            self.at = at
             try:
                 self.add(_object(key), None if value is None else _object(value))
             except (SchemaError, ValueError, RecursionError) as error:
@@ -213,6 +216,7 @@ class _RegistryFolding:
             if writes
         ]
         versions += self.gone
+        versions.sort(key=lambda one: one.written)
         self.tell_clashes(versions)
         return Registry(versions, self.compatibility, self.modes, self.problems)
 
@@ -260,12 +264,14 @@ class _RegistryFolding:
         write = (key.get("seq"), key.get("node"))
         if not all(isinstance(each, int | str | None) for each in write):
             write = (None, None)
+        # What is written again, as with a soft delete, still came when it first did.
+        at = next((one.written for one in writes.values()), self.at)
         before = writes.pop(write, None)
         if value is None:
             if before is not None and not writes:
                 self.gone.append(replace(before, state=State.HARD))
             return
-        writes[write] = parse_version(subject, number, value)
+        writes[write] = replace(parse_version(subject, number, value), written=at)
 
     def tell_clashes(self, versions: list[Version]) -> None:
         first: dict[int, Version] = {}
