@@ -26,6 +26,7 @@ from ottla.schemas.payloads import (
     Named,
     Naming,
     Writer,
+    find_named,
     split_column,
 )
 from ottla.schemas.registry import NO_ID, Registry, SchemaType, State, Version
@@ -217,12 +218,8 @@ def _candidates(
 
 def find_writer(registry: Registry, writer: Writer, topic: str, side: str) -> Version | None:
     """The schema that payloads name; without ids in the registry, that of the topic's subject."""
-    if writer.naming is Naming.ID and isinstance(writer.value, int):
-        found = registry.find_id(writer.value)
-    elif writer.naming is Naming.GUID:
-        found = registry.find_guid(str(writer.value))
-    elif writer.naming is Naming.FINGERPRINT:
-        found = _find_fingerprint(registry, int(writer.value))
+    if writer.naming is not Naming.NONE:
+        found = find_named(writer, registry)
     elif writer.wire is WireFormat.NONE:
         newest = [
             one
@@ -236,15 +233,6 @@ def find_writer(registry: Registry, writer: Writer, topic: str, side: str) -> Ve
         files = [one for one in registry.of_subject(f"{topic}-{side}") if one.id == NO_ID]
         found = files[0] if files else None
     return found
-
-
-def _find_fingerprint(registry: Registry, number: int) -> Version | None:
-    from ottla.schemas.avro_language import fingerprint_of
-
-    for one in registry.versions:
-        if one.type is SchemaType.AVRO and fingerprint_of(one, registry) == number:
-            return one
-    return None
 
 
 def _choose_reader(

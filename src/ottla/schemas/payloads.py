@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from ottla.format.arrays import Bools, Bytes, Int64s
 from ottla.schemas import wire as frames
-from ottla.schemas.registry import Registry
+from ottla.schemas.registry import Registry, Version
 from ottla.schemas.wires import WireFormat
 
 Faults = npt.NDArray[np.uint8]
 OTHERS: Final = "of many others"
-_MOST_STRANGE: Final = 100  # ids in one column that no schema has: each is work of its own
+_MOST_STRANGE: Final = 100  # names in one column that no schema has: each is work of its own
 
 
 class Naming(StrEnum):
@@ -45,6 +45,17 @@ class Writer(NamedTuple):
 
 
 BARE: Final = Writer(Naming.NONE, "", WireFormat.NONE)
+
+
+def find_named(writer: Writer, registry: Registry) -> Version | None:
+    """The schema that a registry has under a name."""
+    if writer.value == OTHERS:
+        return None
+    if writer.naming is Naming.GUID:
+        return registry.find_guid(str(writer.value))
+    number = int(writer.value)
+    is_id = writer.naming is Naming.ID
+    return registry.find_id(number) if is_id else registry.find_fingerprint(number)
 
 
 class Named(NamedTuple):
@@ -75,7 +86,7 @@ def split_column(
     """The values that are not null, by the schema that they name."""
     waiting = values.is_valid().to_numpy(zero_copy_only=False).copy()
     if wire in (WireFormat.AUTO, WireFormat.CONFLUENT) and headers is not None:
-        yield from _by_headers(headers, f"__{side}_schema_id", waiting)
+        yield from _by_headers(headers, f"__{side}_schema_id", waiting, registry)
     if wire is WireFormat.NONE:
         yield Named(BARE, np.flatnonzero(waiting))
         return
@@ -104,18 +115,36 @@ def _framed(
     found = frames.split(values, _FRAMES[form])
     rows = np.flatnonzero(waiting & ~np.isin(found.kinds, _NOT_FRAMED))
     waiting[rows] = False
-    strange: list[Int64s] = []
+    strange = _Strange(registry)
     for places in _groups(found.kinds[rows], found.ids[rows], found.low[rows], form):
         chosen = rows[places]
         writer = _writer(found, int(chosen[0]), form)
-        if writer.naming is Naming.ID and registry.find_id(int(writer.value)) is None:
-            strange.append(chosen)
-            if len(strange) > _MOST_STRANGE:
-                continue
-        yield Named(writer, chosen, found)
-    if len(strange) > _MOST_STRANGE:
-        many = np.concatenate(strange[_MOST_STRANGE:])
-        yield Named(Writer(Naming.ID, OTHERS, form), many, found)
+        if not strange.takes(writer, chosen):
+            yield Named(writer, chosen, found)
+    yield from strange.rest(found)
+
+
+class _Strange:
+    """Names that no schema has: from some number on they are one."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.count = 0
+        self.taken: dict[Writer, list[Int64s]] = {}
+
+    def takes(self, writer: Writer, rows: Int64s) -> bool:
+        if find_named(writer, self.registry) is not None:
+            return False
+        self.count += 1
+        if self.count <= _MOST_STRANGE:
+            return False
+        name = writer._replace(value=OTHERS, indexes=b"\0" if writer.indexes else b"")
+        self.taken.setdefault(name, []).append(rows)
+        return True
+
+    def rest(self, frame: frames.WireColumns | None = None) -> Iterator[Named]:
+        for writer, rows in self.taken.items():
+            yield Named(writer, np.concatenate(rows), frame)
 
 
 def _groups(kinds: Bytes, ids: Int64s, low: Int64s, form: WireFormat) -> Iterator[Int64s]:
@@ -142,7 +171,9 @@ def _writer(found: frames.WireColumns, row: int, form: WireFormat) -> Writer:
     return Writer(naming, int(found.ids[row]), form)
 
 
-def _by_headers(headers: pa.Array, name: str, waiting: Bools) -> Iterator[Named]:
+def _by_headers(
+    headers: pa.Array, name: str, waiting: Bools, registry: Registry
+) -> Iterator[Named]:
     """Values whose schema is in a header, the last of its name; they have no front then."""
     bounds = headers.offsets.to_numpy()
     pairs = headers.values
@@ -160,8 +191,12 @@ def _by_headers(headers: pa.Array, name: str, waiting: Bools) -> Iterator[Named]
         if writer is not None and waiting[row]:
             found.setdefault(writer, []).append(row)
             waiting[row] = False
+    strange = _Strange(registry)
     for writer, chosen in found.items():
-        yield Named(writer, np.array(chosen, np.int64))
+        several = np.array(chosen, np.int64)
+        if not strange.takes(writer, several):
+            yield Named(writer, several)
+    yield from strange.rest()
 
 
 def _header_writer(text: bytes | None) -> Writer | None:

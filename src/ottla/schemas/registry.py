@@ -96,6 +96,7 @@ class Registry:
     _ids: dict[int, list[Version]] = field(default_factory=dict, repr=False)
     _guids: dict[str, Version] = field(default_factory=dict, repr=False)
     _subjects: dict[str, list[Version]] = field(default_factory=dict, repr=False)
+    _fingerprints: dict[int, Version] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for one in sorted(self.versions, key=_worth):
@@ -111,6 +112,18 @@ class Registry:
     def find_guid(self, guid: str) -> Version | None:
         """The schema of a GUID."""
         return self._guids.get(guid)
+
+    def find_fingerprint(self, number: int) -> Version | None:
+        """The schema of Avro with a fingerprint; all are computed when the first is asked for."""
+        if self._fingerprints is None:
+            from ottla.schemas.avro_language import fingerprint_of
+
+            self._fingerprints = {}
+            for one in self.versions:
+                found = fingerprint_of(one, self) if one.type is SchemaType.AVRO else None
+                if found is not None:
+                    self._fingerprints.setdefault(found, one)
+        return self._fingerprints.get(number)
 
     def of_subject(self, subject: str) -> list[Version]:
         """The versions of a subject, newest first: live ones, then those that were deleted."""
