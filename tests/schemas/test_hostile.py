@@ -13,7 +13,7 @@ import ottla
 from cli.here import run
 from ottla.arrow.schema import HEADERS_TYPE
 from ottla.errors import OptionError
-from ottla.schemas import json_language
+from ottla.schemas import json_language, protobuf_language
 from ottla.schemas.decoding import PayloadDecoder, decode_pieces, plan_payloads
 from ottla.schemas.registry import fold_registry
 from ottla.schemas.wires import WireFormat
@@ -137,6 +137,15 @@ def test_names_of_imports(name: str) -> None:
     ]
     with pytest.raises(OptionError, match="is no name of a"):
         decoded(records, [])
+
+
+def test_protoc_is_asked_once_for_what_it_does_not_take() -> None:
+    records = [protobuf("message of no use {")]
+    before = protobuf_language._described_or_not.cache_info().misses
+    for _ in range(3):
+        with pytest.raises(OptionError, match="protoc"):
+            decoded(records, [])
+    assert protobuf_language._described_or_not.cache_info().misses == before + 1
 
 
 def test_names_that_are_folders_of_each_other() -> None:

@@ -80,9 +80,24 @@ def _files(version: Version, registry: Registry) -> tuple[tuple[str, str], ...]:
     return (*needed, (_ROOT, version.text))
 
 
-@lru_cache(maxsize=256)
 def _described(files: tuple[tuple[str, str], ...]) -> Any:
-    """The descriptor of the last file, in a pool of its own; SchemaError is not kept."""
+    """The descriptor of the last file, in a pool of its own."""
+    found = _described_or_not(files)
+    if isinstance(found, SchemaError):
+        raise SchemaError(*found.parts)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _described_or_not(files: tuple[tuple[str, str], ...]) -> Any:
+    """The same, or why not: protoc is not asked again and again for what it does not take."""
+    try:
+        return _describe(files)
+    except SchemaError as error:
+        return SchemaError(*error.parts)  # without the frames that it came through
+
+
+def _describe(files: tuple[tuple[str, str], ...]) -> Any:
     _, descriptor_pb2, descriptor_pool, _ = _modules()
     stored = [_stored_descriptor(text) for _, text in files]
     if all(each is not None for each in stored):
@@ -146,7 +161,6 @@ def _standard(protos: list[Any]) -> list[Any]:
     return list(found.values())
 
 
-@lru_cache(maxsize=256)
 def _run_protoc(files: tuple[tuple[str, str], ...]) -> bytes:
     """The descriptors of files and of all that they import."""
     _, _, _, standard = _modules()
