@@ -209,6 +209,21 @@ def test_a_topic_without_schemas_beside_tables_for_each_type(logs: Path, tmp_pat
     assert sum(map(len, (found["type=Order"], found["type=_other"]))) == len(VALUES)
 
 
+def test_types_with_odd_names_have_tables(tmp_path: Path) -> None:
+    """One is called as what is of no type, others are too long for a file system."""
+    names = ["_other", "L" * 300, "L" * 299 + "M"]
+    schemas = [record(name, ("id", "int")) for name in names]
+    records = [registered(f"s{at}", 1, at + 1, each) for at, each in enumerate(schemas)]
+    write_registry(tmp_path / "logs", records)
+    values = [framed(at + 1, each, {"id": at}) for at, each in enumerate(schemas)]
+    write_values(tmp_path / "logs", "odd", [*values, b"text"])
+    ottla.open(tmp_path / "logs").export(tmp_path / "out", "odd", value_as="registry", each=True)
+    found = tables_of(tmp_path / "out")
+    assert len(found) == 4
+    assert [row["value"] for row in found["type=_other_2"]] == [{"id": 0}]
+    assert [row["valueRaw"] for row in found["type=_other"]] == [b"text"]
+
+
 def test_datums_that_are_null_are_rows_of_a_table(tmp_path: Path) -> None:
     maybe = ["null", record("Maybe", ("id", "long"))]
     user = record("User", ("name", "string"))

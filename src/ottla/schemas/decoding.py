@@ -32,6 +32,7 @@ from ottla.schemas.payloads import (
 from ottla.schemas.registry import NO_ID, Registry, SchemaType, State, Version
 from ottla.schemas.wires import WireFormat
 
+OTHER: Final = "_other"  # no type is called so: an export has what is of none under this name
 _MOST_COUNTED: Final = 1000  # schemas that an account names one by one
 _MOST_ROWS: Final = 32_768  # decoded at once: each takes memory for every column
 _MOST_TRIED: Final = 20  # versions, from the newest on, for one that can be used
@@ -311,7 +312,7 @@ def _columns(names: Sequence[str]) -> list[str]:
         one if lower[one.lower()] == 1 else _plain(name)
         for one, name in zip(short, names, strict=True)
     ]
-    taken: set[str] = set()
+    taken = {OTHER}
     for at, name in enumerate(chosen):
         number = 1
         while chosen[at].lower() in taken:

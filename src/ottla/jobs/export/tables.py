@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.connector import RAW
 from ottla.jobs.export.writers import WRITERS
+from ottla.jobs.schemas.files import file_stem
 from ottla.options.export import ExportOptions
 from ottla.publish.job import Job
 from ottla.publish.journal import new_staged_name, staged_path
+from ottla.schemas.decoding import OTHER
 from ottla.storage.writing import open_output
-
-OTHER = "_other"  # records of no type: tombstones, nulls, and what was not decoded
 
 
 class Table:
@@ -95,7 +94,7 @@ class Tables:
             stream = self._stack.enter_context(open_output(path, self.job.storage))
             writer = WRITERS[form](stream, self.options, schema)
             self._stack.callback(writer.close)
-            folders = (f"type={quote(name, safe='')}",) if name else ()
+            folders = (f"type={file_stem(name)}",) if name else ()
             self.opened[name] = Table(staged, writer, folders)
         return self.opened[name]
 

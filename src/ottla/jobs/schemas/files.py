@@ -59,11 +59,17 @@ def file_name(version: Version) -> str:
     >>> file_name(one)
     '%2E.%2Fx.v1.id7.avsc'
     """
-    name = encode_name(version.subject) or "%"  # a file without a name is hidden
-    if len(name) > _LONGEST:
-        digest = hashlib.sha256(version.subject.encode()).hexdigest()[:16]
-        name = f"{name[:_LONGEST].rpartition('%')[0] or name[:_LONGEST]}~{digest}"
+    name = file_stem(version.subject) or "%"  # a file without a name is hidden
     return f"{name}.v{version.version}.id{version.id}.{ENDINGS[version.type]}"
+
+
+def file_stem(name: str) -> str:
+    """Any name as a part of one of a file; what is too long is cut, and told apart by a digest."""
+    made = encode_name(name)
+    if len(made) <= _LONGEST:
+        return made
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{made[:_LONGEST].rpartition('%')[0] or made[:_LONGEST]}~{digest}"
 
 
 def encode_name(subject: str) -> str:
