@@ -1,6 +1,8 @@
 """`ottla schemas`, and the registry that its files make again."""
 
 import json
+import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -137,13 +139,15 @@ def serving() -> Iterator[tuple[str, type[Importing]]]:
         server.server_close()
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the script needs curl, which is not here")
 def test_an_import_restores_ids(logs: Path, tmp_path: Path) -> None:
     out = tmp_path / "import"
     code, told, _ = run("schemas", str(logs), "--import", str(out))
     assert "import.sh" in told
     assert code == 1, "an id means two schemas, in two contexts"
     with serving() as (address, registry):
-        subprocess.run(["sh", str(out / "import.sh"), address], check=True)
+        here = os.environ | {"no_proxy": "*"}
+        subprocess.run(["sh", str(out / "import.sh"), address], check=True, env=here)
         assert {key: one["id"] for key, one in registry.schemas.items()} == {
             ("orders-value", 1): 17,
             ("line", 1): 40,
@@ -180,3 +184,12 @@ def test_a_dump_shows_values(logs: Path) -> None:
     code, _, told = run("dump", str(logs), "--value-as", "utf8")
     assert code == 2
     assert "--encoding" in told
+
+
+def test_a_dump_shows_what_has_no_schema_as_asked(logs: Path) -> None:
+    write_values(logs, "plain", [b"text"])
+    words = ["dump", str(logs), "--topic", "orders", "--topic", "plain", "--encoding", "hex"]
+    code, out, _ = run(*words, "--value-as", "registry")
+    assert code == 0
+    assert 'key: "6b" payload: {"id":1' in out
+    assert "key: 6b payload: 74657874" in out

@@ -1,7 +1,6 @@
 """Names, schemas and payloads that were made to harm."""
 
 import json
-import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -189,11 +188,12 @@ def test_references_of_json_that_fan_out() -> None:
     }
     levels["l30"] = {"type": "string"}
     schema = {"$ref": "#/definitions/l0", "definitions": levels}
-    began = time.monotonic()
+    mapping = json_language._Mapping(schema, {})
+    mapping.map()
+    assert mapping.count < 2 * json_language._MOST_TYPES
     found, _ = decoded(
         [registered("t-value", 1, 1, schema, schemaType="JSON")], [b'\0\0\0\0\x01{"a":null}']
     )
-    assert time.monotonic() - began < 5
     assert found == ['{"a":null}'] or isinstance(found[0], dict)
 
 
@@ -339,7 +339,5 @@ def test_a_large_schema(tmp_path: Path) -> None:
     fields = [(f"f{at}", "string") for at in range(270_000)]
     text = json.dumps(record("Large", *fields))
     assert len(text) > 10_000_000
-    began = time.monotonic()
     with pytest.raises(OptionError, match="no schema for the values of t can be used"):
         decoded([registered("t-value", 1, 1, text)], [])
-    assert time.monotonic() - began < 20

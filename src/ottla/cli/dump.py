@@ -49,7 +49,7 @@ def _payloads(paths: list[str], arguments: argparse.Namespace) -> dict[str, Payl
     plans = resolve_topics(catalog, logs, asked, arguments.schemas)
     for note in [] if arguments.quiet else notes_of(plans.values()):
         tell(f"ottla: {note}")
-    return plans
+    return {topic: each for topic, each in plans.items() if each.key or each.value}
 
 
 def _request(arguments: argparse.Namespace) -> Request:

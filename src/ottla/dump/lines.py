@@ -158,7 +158,7 @@ class LinePrinter:
             from ottla.dump.typed import decode_records
 
             typed = np.flatnonzero(shown & ~control[rows]).tolist()
-            tails = decode_records(part.chunk, plans, typed)
+            tails = decode_records(part.chunk, plans, typed, self.request.encoding)
             wanted = shown & control[rows]
             said = {record: self.style.say_decoded(decoded) for record, decoded in tails}
         else:
