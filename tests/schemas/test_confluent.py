@@ -9,19 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
-import ottla
-from builders import Row, batch
-from log.generated import write_partition
-
-pytest.importorskip("confluent_kafka.schema_registry.protobuf")
-
 from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import struct_pb2, timestamp_pb2
+
+import ottla
+from builders import Row, batch
+from log.generated import write_partition
 
 USER = {
     "type": "record",

@@ -127,6 +127,18 @@ def test_another_message_is_no_row_of_defaults() -> None:
     assert failed == {"another type: id 1": 1}
 
 
+def test_apicurio_names_the_message() -> None:
+    """By a Ref in front of it: another than the first of the file is no row of the first."""
+    front, a, b = b"\0\0\0\0\x01", b"\x0a\x01x\x10\x05", b"\x0a\x00"
+    values = [front + b"\x03\x0a\x01A" + a]
+    values += [
+        front + each for each in (b"\x03\x0a\x01B" + b, b"\x03\x0a\x01C" + b, a, b"", b"\xff")
+    ]
+    found, failed = decoded([protobuf()], values, wire=WireFormat.APICURIO)
+    assert found == [{"a": "x", "b": 5}, *[None] * 5]
+    assert failed == {"another type: id 1": 1, "unusable schema: id 1": 4}
+
+
 @pytest.mark.parametrize("name", ["../x.proto", "/x.proto", "a\0.proto", "", "x" * 500])
 def test_names_of_imports(name: str) -> None:
     refers = [{"name": name, "subject": "other", "version": 1}]

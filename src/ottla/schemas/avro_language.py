@@ -77,7 +77,13 @@ class AvroDecoder:
         return AvroFault(fault).name.lower().replace("_", "-")
 
 
-def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[MessagePart]:  # noqa: ARG001
+def split(
+    payloads: pa.Array,
+    named: Named,  # noqa: ARG001
+    values: pa.Array,  # noqa: ARG001
+    version: Version,  # noqa: ARG001
+    registry: Registry,  # noqa: ARG001
+) -> Iterator[MessagePart]:
     """A schema of Avro has one type."""
     yield MessagePart(np.arange(len(payloads)), payloads)
 

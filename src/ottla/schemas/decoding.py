@@ -376,7 +376,7 @@ class PayloadDecoder:
             if work.is_full:
                 return
         spoken = language(version.type)
-        for part in spoken.split(payloads, named, work.values):
+        for part in spoken.split(payloads, named, work.values, version, plan.registry):
             chosen = rows[part.rows]
             decoder = self._decoder(version, named.writer, part.indexes)
             if isinstance(decoder, Fault):

@@ -38,7 +38,13 @@ def all_names(version: Version, registry: Registry) -> list[str]:
     return names(version, registry, (0,))
 
 
-def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[MessagePart]:  # noqa: ARG001
+def split(
+    payloads: pa.Array,
+    named: Named,  # noqa: ARG001
+    values: pa.Array,  # noqa: ARG001
+    version: Version,  # noqa: ARG001
+    registry: Registry,  # noqa: ARG001
+) -> Iterator[MessagePart]:
     """A schema has one type."""
     yield MessagePart(np.arange(len(payloads)), payloads)
 

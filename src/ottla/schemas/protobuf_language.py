@@ -34,6 +34,7 @@ _MOST_FIELDS: Final = 1000  # of a message with all that is in it: each becomes 
 _FIRST: Final[tuple[int, ...]] = (0,)
 _NONE: Final[tuple[int, ...]] = (-1,)  # of a payload that names no message
 _FRAME: Final = frames.Wire.CONFLUENT_PROTOBUF
+_NAME: Final = b"\x0a"  # the tag of the field of a Ref
 _BROKEN: Final = 1
 _TOO_LARGE: Final = 2
 _SLICE_BYTES: Final = 256 << 10
@@ -389,10 +390,12 @@ def _is_table(descriptor: Any) -> bool:
     return bool(descriptor.fields)
 
 
-def split(payloads: pa.Array, named: Named, values: pa.Array) -> Iterator[MessagePart]:
+def split(
+    payloads: pa.Array, named: Named, values: pa.Array, version: Version, registry: Registry
+) -> Iterator[MessagePart]:
     """Payloads by the message that they are: its numbers are in front of it, or in a header."""
     if named.writer.wire is WireFormat.APICURIO:
-        yield from _without_refs(payloads)
+        yield from _by_refs(payloads, _paths(version, registry))
     elif named.writer.indexes:
         yield MessagePart(np.arange(len(payloads)), payloads, _path(named.writer.indexes))
     elif named.writer.wire is WireFormat.CONFLUENT:
@@ -423,27 +426,51 @@ def _path(indexes: bytes) -> tuple[int, ...]:
     return found.message_path(0) if is_sound else _NONE
 
 
-def _without_refs(payloads: pa.Array) -> Iterator[MessagePart]:
+def _paths(version: Version, registry: Registry) -> dict[str, tuple[int, ...]]:
+    """The numbers of all messages by their names, full and short; of two alike the outer one's."""
+    try:
+        file = _described(_files(version, registry))
+    except SchemaError:
+        return {}
+    tops = file.message_types_by_name.values()
+    waiting: list[tuple[tuple[int, ...], Any]] = [((at,), one) for at, one in enumerate(tops)]
+    found: dict[str, tuple[int, ...]] = {}
+    full: dict[str, tuple[int, ...]] = {}
+    while waiting:
+        path, one = waiting.pop(0)
+        full[one.full_name] = path
+        found.setdefault(one.name, path)
+        waiting += [((*path, at), each) for at, each in enumerate(one.nested_types)]
+    return found | full
+
+
+def _by_refs(payloads: pa.Array, paths: dict[str, tuple[int, ...]]) -> Iterator[MessagePart]:
     """Apicurio puts a message in front that names the one that follows, with its size."""
-    rows, bodies, odd = [], [], []
+    found: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
     for row, payload in enumerate(payloads.to_pylist()):
-        start = _skip_ref(payload)
-        if start is None:
-            odd.append(row)
-        else:
-            rows.append(row)
-            bodies.append(payload[start:])
-    yield MessagePart(np.array(rows, np.int64), pa.array(bodies, pa.binary()))
-    if odd:
-        several = np.array(odd, np.int64)
-        yield MessagePart(several, payloads.take(pa.array(several)), _NONE)
+        name, body = _split_ref(payload)
+        rows, bodies = found.setdefault(paths.get(name, _NONE), ([], []))
+        rows.append(row)
+        bodies.append(body)
+    for path, (rows, bodies) in found.items():
+        yield MessagePart(np.array(rows, np.int64), pa.array(bodies, pa.binary()), path)
 
 
-def _skip_ref(data: bytes) -> int | None:
+def _split_ref(data: bytes) -> tuple[str, bytes]:
+    """The name in a Ref, and what follows it; no name where there is none."""
+    size, start = _read_size(data, 0)
+    front, body = data[start : start + size], data[start + size :]
+    length, at = _read_size(front, 1)
+    if front[:1] != _NAME or at + length != len(front) or len(front) != size:
+        return "", data
+    return front[at:].decode("utf-8", "replace"), body
+
+
+def _read_size(data: bytes, start: int) -> tuple[int, int]:
+    """A varint of few bytes, and where it ends; -1 if it is none."""
     size = 0
-    for at, byte in enumerate(data[:5]):
+    for at, byte in enumerate(data[start : start + 5]):
         size |= (byte & 0x7F) << (7 * at)
         if byte < 0x80:
-            stop = at + 1 + size
-            return stop if stop <= len(data) else None
-    return None
+            return size, start + at + 1
+    return -1, start

@@ -76,7 +76,8 @@ class CountUses:
                 version = find_writer(self.registry, writer, topic, side)
                 if version is not None and version.type is SchemaType.PROTOBUF:
                     payloads = named.payloads(column)
-                    for each in language(version.type).split(payloads, named, column):
+                    spoken = language(version.type)
+                    for each in spoken.split(payloads, named, column, version, self.registry):
                         usage[Use(topic, side, writer, each.indexes)] += len(each.rows)
                 else:
                     usage[Use(topic, side, writer)] += int(named.rows.size)
