@@ -154,7 +154,7 @@ def test_protoc_is_asked_once_for_what_it_does_not_take() -> None:
     records = [protobuf("message of no use {")]
     before = protobuf_language._described_or_not.cache_info().misses
     for _ in range(3):
-        with pytest.raises(OptionError, match="protoc"):
+        with pytest.raises(OptionError, match=r"protoc: ottla-root\.proto:1"):
             decoded(records, [])
     assert protobuf_language._described_or_not.cache_info().misses == before + 1
 

@@ -182,7 +182,9 @@ def _run_protoc(files: tuple[tuple[str, str], ...]) -> bytes:
             raise SchemaError(f"protoc takes longer than {_SECONDS} seconds for it") from None
         if done.returncode or not made.is_file():
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise SchemaError(f"protoc: {(said or ['it failed'])[0][:200]}")
+            # Its log may come first; what is wrong begins with the name of a file.
+            told = [line for line in said if ".proto:" in line] or said or ["it failed"]
+            raise SchemaError(f"protoc: {told[0][:200]}")
         return made.read_bytes()
 
 
