@@ -148,9 +148,9 @@ def leave_out_unfit(
 
 def _fit(reading: Reading, chunk: Chunk, file: str, name: TopicPartition) -> Reading:
     timestamps = chunk.buffers.timestamp[: chunk.count]
-    unfit = (timestamps > MAX_TIMESTAMP) | (timestamps < -MAX_TIMESTAMP)
-    if not unfit.any():
+    if timestamps.min() >= -MAX_TIMESTAMP and timestamps.max() <= MAX_TIMESTAMP:
         return reading
+    unfit = (timestamps > MAX_TIMESTAMP) | (timestamps < -MAX_TIMESTAMP)
     wanted = unfit if reading.kept is None else unfit & reading.kept
     found = _describe(chunk, np.flatnonzero(wanted), file)
     kept = ~unfit if reading.kept is None else reading.kept & ~unfit

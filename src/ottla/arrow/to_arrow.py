@@ -22,10 +22,11 @@ from ottla.batch.utf8 import java_utf8
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, TIMESTAMP_TYPE_NAMES
 from ottla.format.sentinels import NO_SEQUENCE
-from ottla.kernels.tables import Batches, Int64s, Wanted, concat_batches
+from ottla.kernels.tables import Batches, Int64s, Wanted
 from ottla.region import Bytes
 
 Ints = npt.NDArray[Any]
+Rows = npt.NDArray[np.intp]
 
 
 _WANTED: Final = {
@@ -92,18 +93,22 @@ def _headers(chunk: Chunk, kind: pa.ListType) -> pa.Array:
 
 
 class _Expanded:
-    """The batches of a chunk, and any of their columns repeated for each record."""
+    """What the batches of a chunk say, for each of its records or for some of them."""
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.batches = concat_batches([batches for batches, _ in chunk.pieces])
-        self.rows = np.concatenate([rows for _, rows in chunk.pieces])
+    def __init__(self, chunk: Chunk, rows: Rows | None) -> None:
+        self.batches = [batches for batches, _ in chunk.pieces]
+        self.counts = np.concatenate([counts for _, counts in chunk.pieces])
+        self.owners = (
+            None if rows is None else np.searchsorted(np.cumsum(self.counts), rows, side="right")
+        )
 
-    def spread(self, column: Ints, kind: type[np.generic]) -> pa.Array:
-        return pa.array(np.repeat(column.astype(kind), self.rows))
+    def spread(self, derive: Callable[[Batches], Ints]) -> Ints:
+        column = np.concatenate([derive(batches) for batches in self.batches])
+        return np.repeat(column, self.counts) if self.owners is None else column[self.owners]
 
     def sequences(self, offsets: Int64s) -> Int64s:
-        base = np.repeat(self.batches.base_sequence, self.rows)
-        delta = offsets - np.repeat(self.batches.base_offset, self.rows)
+        base = self.spread(lambda batches: batches.base_sequence)
+        delta = offsets - self.spread(lambda batches: batches.base_offset)
         return np.where(base >= 0, add_sequence(base, delta), NO_SEQUENCE)
 
 
@@ -126,39 +131,47 @@ _FROM_BUFFERS: Final = frozenset(
 )
 
 
-def records_to_arrow(chunk: Chunk, columns: Sequence[str]) -> pa.RecordBatch:
-    """The asked-for columns of a chunk."""
-    buffers, count = chunk.buffers, chunk.count
-    expanded = _Expanded(chunk) if not _FROM_BUFFERS.issuperset(columns) else None
-    arrays = []
-    for name in columns:
-        if name == "key":
-            array = _binary(
-                buffers.key_bounds, buffers.key_bytes, buffers.key_valid, count, pa.binary()
-            )
-        elif name == "value":
-            array = _binary(
-                buffers.value_bounds, buffers.value_bytes, buffers.value_valid, count, pa.binary()
-            )
-        elif name in ("offset", "timestamp", "index"):
-            array = pa.Array.from_buffers(
-                pa.int64(), count, [None, pa.py_buffer(getattr(buffers, name))]
-            )
-        elif name == "headers":
-            array = _headers(chunk, HEADERS_TYPE)
-        elif name == "rawHeaders":
-            array = _headers(chunk, RAW_HEADERS_TYPE)
-        elif expanded is None:
-            raise AssertionError(name)
-        elif name == "sequence":
-            array = pa.array(expanded.sequences(buffers.offset[:count]).astype(np.int32))
-        else:
-            derive, kind = _FROM_BATCHES[name]
-            array = expanded.spread(derive(expanded.batches), kind)
-        arrays.append(array)
+def records_to_arrow(
+    chunk: Chunk, columns: Sequence[str], rows: Rows | None = None
+) -> pa.RecordBatch:
+    """The asked-for columns of a chunk, of all its records or of those in some rows."""
+    stored = [name for name in columns if name in _FROM_BUFFERS]
+    arrays = {name: _stored(chunk, name) for name in stored}
+    if rows is not None:
+        arrays = {name: array.take(pa.array(rows)) for name, array in arrays.items()}
+    if len(stored) < len(columns):
+        expanded = _Expanded(chunk, rows)
+        for name in columns:
+            if name not in arrays:
+                arrays[name] = pa.array(_derived(chunk, expanded, name, rows))
     return pa.RecordBatch.from_arrays(
-        arrays, schema=pa.schema([RECORD_COLUMNS[name] for name in columns])
+        [arrays[name] for name in columns],
+        schema=pa.schema([RECORD_COLUMNS[name] for name in columns]),
     )
+
+
+def _stored(chunk: Chunk, name: str) -> pa.Array:
+    """A column that lies in the buffers as Arrow would have it."""
+    buffers, count = chunk.buffers, chunk.count
+    if name == "key":
+        keys = buffers.key_bounds, buffers.key_bytes, buffers.key_valid
+        return _binary(*keys, count, pa.binary())
+    if name == "value":
+        values = buffers.value_bounds, buffers.value_bytes, buffers.value_valid
+        return _binary(*values, count, pa.binary())
+    if name in ("headers", "rawHeaders"):
+        return _headers(chunk, HEADERS_TYPE if name == "headers" else RAW_HEADERS_TYPE)
+    numbers = pa.py_buffer(getattr(buffers, name))
+    return pa.Array.from_buffers(pa.int64(), count, [None, numbers])
+
+
+def _derived(chunk: Chunk, expanded: _Expanded, name: str, rows: Rows | None) -> Ints:
+    """A column that records have from their batch."""
+    if name == "sequence":
+        offsets = chunk.buffers.offset[: chunk.count]
+        return expanded.sequences(offsets if rows is None else offsets[rows]).astype(np.int32)
+    derive, kind = _FROM_BATCHES[name]
+    return expanded.spread(derive).astype(kind)
 
 
 def _names(codes: Ints, names: dict[int, str]) -> pa.Array:

@@ -28,7 +28,7 @@ from ottla.format.arrays import Bools
 from ottla.format.names import TopicPartition
 from ottla.format.sentinels import NO_CRC
 from ottla.internal import decode_record
-from ottla.kernels.records.select import mark_header, mark_key
+from ottla.kernels.records.select import mark_bytes, mark_header
 from ottla.kernels.tables import Int64s, RecordBuffers, Wanted, allocate_bytes, take_batches
 from ottla.kernels.text import render
 from ottla.kernels.text.render_tables import BatchColumns, RecordColumns
@@ -209,8 +209,9 @@ def choose_records(
     chosen = np.ones(chunk.count, dtype=np.bool_)
     if request.keys:
         chosen[:] = False
+        keys = chunk.buffers.key_bounds, chunk.buffers.key_bytes, chunk.buffers.key_valid
         for key in request.keys:
-            mark_key(chunk.buffers, _array(key), chosen)
+            mark_bytes(*keys, _array(key), chosen)
     chosen &= within(chunk.buffers.offset[: chunk.count], bounds)
     for key, value in request.headers:
         marked = np.zeros(chunk.count, dtype=np.bool_)

@@ -78,6 +78,9 @@ def skip_batches(windows: Iterable[Window], where: Where | None) -> Iterator[Win
 
 def may_match(predicate: Predicate, batches: Batches) -> Bools:
     """Which batches may hold records that are wanted."""
+    asked = {condition.subject.name for condition in conditions_of(predicate.root)}
+    if asked.isdisjoint(_TOLD):
+        return np.ones(batches.position.size, dtype=np.bool_)
     v2 = batches.magic >= 2
     sound = (batches.crc == batches.computed_crc) & (~v2 | (batches.size >= BATCH_OVERHEAD))
     sound &= codec_ids(batches) <= max(Codec)
@@ -91,7 +94,6 @@ def may_match(predicate: Predicate, batches: Batches) -> Bools:
         "offset": _Range(np.where(plain, batches.base_offset, lowest), batches.last_offset),
         "timestamp": _Range(np.where(append_time, newest, lowest), newest),
     }
-    asked = {condition.subject.name for condition in conditions_of(predicate.root)}
     shared = {name: pa.array(get(batches)) for name, get in _SHARED.items() if name in asked}
     return _possible(predicate.root, _Known(sound, shared, ranges)).true
 
@@ -107,6 +109,7 @@ _SHARED: Final[dict[str, Any]] = {
     "producerEpoch": lambda batches: batches.producer_epoch,
     "isTransactional": is_transactional,
 }
+_TOLD: Final = frozenset({"offset", "timestamp", *_SHARED})  # what a header tells of its records
 
 
 def may_hold_newest(predicate: Predicate, newest: int) -> bool:

@@ -1,6 +1,6 @@
-"""Choose records of a chunk by their key or by a header."""
+"""Choose records of a chunk by their key or value, or by a header."""
 
-from ottla.format.arrays import Bools, Bytes
+from ottla.format.arrays import Bools, Bytes, Int32s
 from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.tables import RecordBuffers
 from ottla.kernels.text.render_tables import is_valid
@@ -18,13 +18,10 @@ def is_same(data: Bytes, start: int, stop: int, wanted: Bytes) -> bool:
 
 
 @kernel
-def mark_key(buffers: RecordBuffers, wanted: Bytes, marked: Bools) -> None:
-    """Mark the records that have this key."""
-    bounds = buffers.key_bounds
+def mark_bytes(bounds: Int32s, data: Bytes, valid: Bytes, wanted: Bytes, marked: Bools) -> None:
+    """Mark the records whose key or value is this."""
     for record in range(marked.size):
-        if is_valid(buffers.key_valid, record) and is_same(
-            buffers.key_bytes, bounds[record], bounds[record + 1], wanted
-        ):
+        if is_same(data, bounds[record], bounds[record + 1], wanted) and is_valid(valid, record):
             marked[record] = True
 
 

@@ -54,8 +54,8 @@ class Reading:
         """The records with the columns of the core; None if there are none."""
         if self.chunk is None:
             return None
-        records = records_to_arrow(self.chunk, columns)
-        return records if self.kept is None else records.filter(pa.array(self.kept))
+        rows = None if self.kept is None else np.flatnonzero(self.kept)
+        return records_to_arrow(self.chunk, columns, rows)
 
 
 def choose_batches(
