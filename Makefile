@@ -30,7 +30,7 @@ test: $(READY) java ## All that needs only Python and Java
 
 test-nojit: $(READY) ## The kernels interpreted, so that an index out of bounds raises
 	NUMBA_DISABLE_JIT=1 $(PYTEST) $(IN_PARALLEL) -m 'not (spark or $(ELSEWHERE))' $(INTERPRETED)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m hypothesis tests/test_against_naive.py
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m hypothesis tests/test_against_naive.py tests/schemas/test_avro.py
 
 test-spark: $(READY) java ## The longer tests on Spark
 	$(PYTEST) -m spark_long

@@ -5,6 +5,7 @@ import compileall
 from pathlib import Path
 
 from benchmarks import (
+    bench_avro,
     bench_clone,
     bench_compact,
     bench_decode,
@@ -39,6 +40,7 @@ WHOLE = {
     "where": bench_where,
     "tiered": bench_tiered,
     "clone": bench_clone,
+    "avro": bench_avro,
 }
 BENCHMARKS = PER_FILE | WHOLE
 

@@ -13,6 +13,7 @@ EXTRAS: Final = {
     "polars": ("polars>=1.20",),
     "duckdb": ("duckdb>=1.3",),
     "tiered": ("pycryptodome>=3.20",),
+    "protobuf": ("ptars>=0.0.25", "grpcio-tools>=1.70"),
 }
 
 

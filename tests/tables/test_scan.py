@@ -222,7 +222,7 @@ def test_raw_rows_keep_the_numbers_of_kafka(tmp_path: Path) -> None:
         ({"columns": ["offest"]}, "did you mean offset"),
         ({"isolation": "committed"}, "read_committed"),
         ({"mode": "strict"}, "FAILFAST"),
-        ({"value_as": "avro"}, "needs schemas"),
+        ({"value_as": "avro"}, "there is no partition of _schemas"),
         ({"value_as": "xml"}, "binary, utf8, json"),
         ({"start": -1}, "0 or more"),
         ({"where": "offset <"}, "where"),

@@ -41,6 +41,7 @@ COMMANDS = {
     "transactions": "show open and hanging transactions, and what they hold back",
     "groups": "show the offsets that consumer groups committed, and their lag",
     "topics": "show topic ids, partitions, replicas and configs from the cluster's metadata",
+    "schemas": "show the schemas of a registry, and which of them the records of topics name",
     "diff": "compare replicas: equal up to where, diverged since when, what each has alone",
     "finish": "publish what a killed job had decided to write, or give it up",
     "append": "tell whether a broker would take batches, and what it would store",
@@ -49,7 +50,17 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "Look": ("ls", "dump", "inspect", "transactions", "groups", "topics", "diff", "append"),
+    "Look": (
+        "ls",
+        "dump",
+        "inspect",
+        "transactions",
+        "groups",
+        "topics",
+        "schemas",
+        "diff",
+        "append",
+    ),
     "Check and repair": ("verify", "salvage", "report"),
     "Write": ("export", "convert", "compact", "restore", "clone", "finish"),
     "Begin": ("demo", "warm"),

@@ -7,8 +7,10 @@ from typing import Final
 from ottla.cli.output import add_bytes, add_format
 from ottla.errors import OptionError, Term
 from ottla.options.engine import DEFAULT_LOCAL_BYTES, DEFAULT_MEMORY
+from ottla.options.export import ValueAs
 from ottla.options.offsets import parse_time
 from ottla.options.texts import parse_bytes, parse_positive
+from ottla.schemas.wires import WireFormat
 
 # What errors are about, as it is called here.
 FLAGS: Final = {
@@ -28,6 +30,7 @@ FLAGS: Final = {
     Term.MEMORY: "--memory",
     Term.FOLLOW_LINKS: "--follow-links",
     Term.DUMP: "`ottla dump`",
+    Term.SCHEMAS: "`ottla schemas`",
 }
 
 
@@ -71,6 +74,39 @@ def add_where(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="only records that are as it says: \"key = 'anna' and offset < 5000\"; docs/where.md"
         " has the columns and all that it may say",
+    )
+
+
+def add_payloads(parser: argparse.ArgumentParser) -> None:
+    """The flags that say what keys and values are."""
+    for side in ("key", "value"):
+        parser.add_argument(
+            f"--{side}-as",
+            choices=[*ValueAs],
+            type=ValueAs,
+            default=ValueAs.BINARY,
+            help=f"text, JSON, or what a schema says, instead of bytes; the bytes of {side}s that"
+            f" are no such go to {side}Raw"
+            if side == "value"
+            else "the same of keys",
+        )
+    add_schemas(parser)
+
+
+def add_schemas(parser: argparse.ArgumentParser) -> None:
+    """The flags that say where schemas are, and how bytes name them."""
+    parser.add_argument(
+        "--schemas",
+        metavar="PATH",
+        help="a log directory that holds _schemas, or a folder of .avsc, .proto and .json files"
+        " (default: PATH itself)",
+    )
+    parser.add_argument(
+        "--wire",
+        choices=[*WireFormat],
+        type=WireFormat,
+        default=WireFormat.AUTO,
+        help="how keys and values name their schemas (default: %(default)s)",
     )
 
 

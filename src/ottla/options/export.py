@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from ottla.log.read.mode import Isolation, Mode
+from ottla.schemas.wires import WireFormat
 from ottla.where.tree import Predicate
 
 ROW_GROUP_BYTES: Final = 64 << 20
@@ -23,17 +24,31 @@ class ValueAs(StrEnum):
     BINARY = "binary"
     UTF8 = "utf8"
     JSON = "json"
+    # By a schema, which payloads name or which belongs to the topic.
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    JSONSCHEMA = "jsonschema"
+    REGISTRY = "registry"
+
+    @property
+    def needs_schemas(self) -> bool:
+        """Whether only schemas say what columns there are."""
+        return self in (self.AVRO, self.PROTOBUF, self.JSONSCHEMA, self.REGISTRY)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
     """How to export; `mode` is about broken batches, `isolation` about transactions.
 
-    Only records that are as `where` says.
+    Only records that are as `where` says. `each` type of records has a table of its own.
     """
 
     format: FileFormat = FileFormat.PARQUET
     value_as: ValueAs = ValueAs.BINARY
+    key_as: ValueAs = ValueAs.BINARY
+    schemas: str | None = None
+    wire: WireFormat = WireFormat.AUTO
+    each: bool = False
     mode: Mode = Mode.FAILFAST
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     batch_columns: bool = False

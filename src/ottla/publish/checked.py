@@ -30,7 +30,7 @@ _MAX_BYTES: Final = 256 << 20  # a commit of a million files
 _MAX_NAME: Final = 255  # of any file system
 _MAX_SIZE: Final = 2**63 - 1
 _EXPORTED: Final = re.compile(
-    r"topic=[^/]+/partition=[0-9]{1,10}/[0-9]{20}-[0-9]{20}\.(parquet|jsonl)"
+    r"(type=[\w%.~-]+/)?topic=[^/]+/partition=[0-9]{1,10}/[0-9]{20}-[0-9]{20}\.(parquet|jsonl)"
 )
 _NODE: Final = re.compile(r"node-[0-9]{1,10}/(server\.properties|data/(.+))")
 

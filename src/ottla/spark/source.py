@@ -33,26 +33,30 @@ class KafkaLogSource(DataSource):
     def schema(self) -> StructType:
         from ottla.options.read import parse_read_options
         from ottla.spark.schema import schema_of
+        from ottla.spark.words import with_schemas
 
         options = parse_read_options(self.options)
         _warn(options.ignored)
-        return schema_of(options)
+        return schema_of(with_schemas(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from ottla.internal.views import VIEWS
         from ottla.options.read import for_batch, parse_read_options
         from ottla.spark.internal_views import InternalViewReader
         from ottla.spark.reader import KafkaLogReader
+        from ottla.spark.words import with_schemas
 
-        options = for_batch(parse_read_options(self.options))
+        options = with_schemas(for_batch(parse_read_options(self.options)))
         reader = InternalViewReader if options.view in VIEWS else KafkaLogReader
         return reader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from ottla.options.read import for_stream, parse_read_options
         from ottla.spark.stream import KafkaLogStreamReader
+        from ottla.spark.words import with_schemas
 
-        return KafkaLogStreamReader(for_stream(parse_read_options(self.options)), schema)
+        options = with_schemas(for_stream(parse_read_options(self.options)))
+        return KafkaLogStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from ottla.errors import OptionError

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ottla.errors import Term, WordedError
+from ottla.options.read import ReadOptions
 
 OPTIONS: Final = {
     Term.FAIL_ON_DATA_LOSS: "option failOnDataLoss",
@@ -16,6 +17,7 @@ OPTIONS: Final = {
     Term.LEADER_EPOCH: "option leaderEpoch",
     Term.KEEP_OFFSETS: "option keepOffsets",
     Term.SALVAGE: "`ottla salvage`",
+    Term.SCHEMAS: "`ottla schemas`",
     Term.FINISH: "`ottla finish --help`",
 }
 
@@ -27,3 +29,11 @@ def naming_options() -> Iterator[None]:
         yield
     except WordedError as error:
         raise error.worded(OPTIONS) from None
+
+
+@naming_options()
+def with_schemas(options: ReadOptions) -> ReadOptions:
+    """Options whose typed columns are known; what is read for that is read here, on the driver."""
+    from ottla.jobs.schemas.resolve import resolve_payloads
+
+    return resolve_payloads(options)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_partitions, add_quiet, add_range, add_where, positive
+from ottla.cli.flags import add_partitions, add_payloads, add_quiet, add_range, add_where, positive
 from ottla.cli.output import add_format
 from ottla.options.dump import Encoding
 
@@ -86,6 +86,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         action="store_true",
         help="show sizes and hashes of keys, values and header values, and no byte of them",
     )
+    add_payloads(parser)
     _add_selection(parser)
     _add_decoders(parser)
     _add_kafka_words(parser)

@@ -3,10 +3,10 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_out, add_range, add_run, add_selection, add_where
+from ottla.cli.flags import add_out, add_payloads, add_range, add_run, add_selection, add_where
 from ottla.cli.output import add_json
 from ottla.log.read.mode import Isolation, Mode
-from ottla.options.export import FileFormat, ValueAs
+from ottla.options.export import FileFormat
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
@@ -38,12 +38,13 @@ def add_parser(subparsers: Any, summary: str) -> None:
         " how the account is printed is said by --json",
     )
     add_json(parser, dest="account_format")
+    add_payloads(parser)
     parser.add_argument(
-        "--value-as",
-        choices=[*ValueAs],
-        type=ValueAs,
-        default=ValueAs.BINARY,
-        help="text or JSON instead of bytes; the bytes of values that are not go to valueRaw",
+        "--schema",
+        choices=["one", "each"],
+        default="one",
+        help="each: a table for each type of records that a topic has (default: one, with a column"
+        " for each type where there are several)",
     )
     parser.add_argument(
         "--mode",

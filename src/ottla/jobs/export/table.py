@@ -5,17 +5,18 @@ import pyarrow as pa
 from ottla.arrow.schema import HEADERS_TYPE
 from ottla.connector import BATCH_COLUMNS, TIMESTAMP_TYPE, payload_columns
 from ottla.format.names import UNNAMED
-from ottla.jobs.read.rows import to_rows
+from ottla.jobs.read.rows import Decoded, to_rows
 from ottla.options.export import ExportOptions
+from ottla.schemas.plans import NO_PLANS, PayloadPlans
 from ottla.where.evaluate import FilePlace
 
 
-def export_schema(options: ExportOptions) -> pa.Schema:
+def export_schema(options: ExportOptions, plans: PayloadPlans = NO_PLANS) -> pa.Schema:
     """The columns of a file; topic and partition are in its path."""
     return pa.schema(
         [
-            pa.field("key", pa.binary()),
-            *payload_columns("value", options.value_as),
+            *payload_columns("key", options.key_as, plans),
+            *payload_columns("value", options.value_as, plans),
             pa.field("offset", pa.int64(), nullable=False),
             pa.field("timestamp", TIMESTAMP_TYPE, nullable=False),
             pa.field("timestampType", pa.int32(), nullable=False),
@@ -25,6 +26,8 @@ def export_schema(options: ExportOptions) -> pa.Schema:
     )
 
 
-def to_export(records: pa.RecordBatch, file: str, options: ExportOptions) -> pa.RecordBatch:
+def to_export(
+    records: pa.RecordBatch, file: str, schema: pa.Schema, decoded: Decoded
+) -> pa.RecordBatch:
     """Records of the core, read from a file, with the columns of an export."""
-    return to_rows(records, FilePlace(UNNAMED, file), export_schema(options))
+    return to_rows(records, FilePlace(UNNAMED, file), schema, decoded)

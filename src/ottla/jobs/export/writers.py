@@ -6,9 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ottla.jobs.export.json_lines import json_lines
-from ottla.jobs.export.table import export_schema, to_export
 from ottla.jobs.read.rows import without_room
-from ottla.options.export import ExportOptions, FileFormat, ValueAs
+from ottla.options.export import ExportOptions, FileFormat
 
 # Keys and values are seldom worth the try; of a batch most columns are one value for many rows.
 _DICTIONARY: Final = ("timestampType", "file", "codec", "magic", "producerId", "producerEpoch")
@@ -17,12 +16,11 @@ _DICTIONARY: Final = ("timestampType", "file", "codec", "magic", "producerId", "
 class ParquetFile:
     """Row groups by size: records are held until there are enough."""
 
-    def __init__(self, stream: Any, source: str, options: ExportOptions) -> None:
-        self.source = source
+    def __init__(self, stream: Any, options: ExportOptions, schema: pa.Schema) -> None:
         self.options = options
         self.held: list[pa.RecordBatch] = []
         self.size = 0
-        self.schema = export_schema(options)
+        self.schema = schema
         self.writer = pq.ParquetWriter(
             stream,
             self.schema,
@@ -32,8 +30,8 @@ class ParquetFile:
             write_page_index=True,
         )
 
-    def write(self, records: pa.RecordBatch) -> None:
-        batch = without_room(to_export(records, self.source, self.options))
+    def write(self, rows: pa.RecordBatch, timestamps: pa.Array) -> None:  # noqa: ARG002
+        batch = without_room(rows)
         self.held.append(batch)
         self.size += batch.nbytes
         if self.size >= self.options.row_group_bytes:
@@ -53,16 +51,12 @@ class ParquetFile:
 class JsonLines:
     """One object for each record."""
 
-    def __init__(self, stream: Any, source: str, options: ExportOptions) -> None:
+    def __init__(self, stream: Any, options: ExportOptions, schema: pa.Schema) -> None:  # noqa: ARG002
         self.stream = stream
-        self.source = source
-        self.options = options
 
-    def write(self, records: pa.RecordBatch) -> None:
-        rows = to_export(records, self.source, self.options)
-        value_is_json = self.options.value_as is ValueAs.JSON
-        timestamps = records.column("timestamp")
-        self.stream.write(json_lines(rows, timestamps, value_is_json=value_is_json))
+    def write(self, rows: pa.RecordBatch, timestamps: pa.Array) -> None:
+        """Timestamps are Kafka's own, of these rows."""
+        self.stream.write(json_lines(rows, timestamps))
 
     def close(self) -> None:
         return

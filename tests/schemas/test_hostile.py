@@ -1,0 +1,355 @@
+"""Names, schemas and payloads that were made to harm."""
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ottla
+from cli.here import run
+from ottla.arrow.schema import HEADERS_TYPE
+from ottla.errors import OptionError
+from ottla.schemas import json_language, protobuf_language
+from ottla.schemas.decoding import PayloadDecoder, decode_pieces, plan_payloads
+from ottla.schemas.registry import fold_registry
+from ottla.schemas.wires import WireFormat
+from schemas.registries import framed, record, registered, write_registry, write_values
+
+NAMES = ["../x", "/etc/passwd", "a\0b", "..", ".", "", "$(touch taken)", "`x`", "a b'\"", "é" * 300]
+V1 = record("Order", ("id", "int"))
+
+
+@pytest.mark.parametrize("flag", ["--out", "--import"])
+def test_nothing_is_written_outside(tmp_path: Path, flag: str) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "work" / "out"
+    records = [registered(name, 1, at + 1, V1) for at, name in enumerate(NAMES)]
+    write_registry(logs, records)
+    before = set(tmp_path.rglob("*"))
+    code, *_ = run("schemas", str(logs), flag, str(out))
+    assert code == 0
+    new = set(tmp_path.rglob("*")) - before
+    assert {path.parent for path in new if path.is_file()} == {out}
+    if flag == "--out":
+        texts = [path for path in out.iterdir() if path.suffix == ".avsc"]
+        assert len(texts) == len(NAMES)
+        assert not any(path.name.startswith(".") for path in out.iterdir())
+        write_values(logs, "x", [framed(1, V1, {"id": 5})])
+        again = ottla.open(logs).scan("x", value_as="registry", schemas=out)
+        assert again.to_arrow()["value"].to_pylist() == [{"id": 5}]
+    else:
+        script = (out / "import.sh").read_text()
+        calls = script[script.index("call PUT /mode") :]
+        assert set(calls) <= set(
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /%.-_~\n"
+        )
+    code, _, told = run("schemas", str(logs), flag, str(out))
+    assert code == 2
+    assert "is not empty" in told
+
+
+def decoded(records: Any, values: list[bytes], **more: Any) -> tuple[list[Any], dict[str, int]]:
+    registry = fold_registry(records)
+    plan = plan_payloads(
+        registry,
+        "t",
+        "value",
+        wire=more.get("wire", WireFormat.AUTO),
+        only=None,
+        seen=[],
+        max_bytes=more.get("max_bytes", 1 << 20),
+    )
+    decoder = PayloadDecoder(plan)
+    nothing = pa.nulls(len(values), HEADERS_TYPE)
+    records = pa.RecordBatch.from_pydict(
+        {"value": pa.array(values, pa.binary()), "headers": nothing}
+    )
+    pieces = [made["value"] for _, made in decode_pieces(records, {"value": decoder})]
+    found = [value for piece in pieces for value in piece.column.to_pylist()]
+    return found, dict(decoder.failed)
+
+
+def test_good_datums_are_not_too_large_together() -> None:
+    """Each version drops a field: the oldest datums are decoded once for each of these."""
+    fields = [(f"f{at}", "long", 0) for at in range(60)]
+    versions = [record("Order", *fields[at:]) for at in range(20)]
+    records = [registered("t-value", at + 1, at + 1, each) for at, each in enumerate(versions)]
+    values = [framed(1, versions[0], {"f0": 5})] * 2000
+    found, failed = decoded(records, values)
+    assert failed == {}
+    assert [value["f0"] for value in found] == [5] * len(values)
+
+
+def test_good_values_of_zlib_are_not_too_large_together() -> None:
+    records = [registered("t-value", 1, 1, '"string"')]
+    guid = bytes.fromhex(fold_registry(records).versions[0].guid.replace("-", ""))
+    one = b"\x03\x05" + guid + zlib.compress(b"\xf0\x2e" + b"a" * 3000)
+    found, failed = decoded(records, [one] * 1000)
+    assert failed == {}
+    assert found == ["a" * 3000] * 1000
+
+
+def test_a_zlib_bomb_of_glue_is_bounded() -> None:
+    records = [registered("t-value", 1, 1, '"string"')]
+    registry = fold_registry(records)
+    guid = bytes.fromhex(registry.versions[0].guid.replace("-", ""))
+    small = b"\x03\x05" + guid + zlib.compress(b"\x06abc")
+    bomb = b"\x03\x05" + guid + zlib.compress(bytes(50 << 20), 9)
+    broken = b"\x03\x05" + guid + b"no zlib"
+    values, failed = decoded(records, [small, bomb, broken, b"\x03\0" + guid + b"\x02x"])
+    assert values == ["abc", None, None, "x"]
+    name = f"guid {registry.versions[0].guid}"
+    assert failed == {f"too large: {name}": 1, f"broken payload (no zlib): {name}": 1}
+
+
+PROTO = 'syntax = "proto3"; {} message A {{ string a = 1; int64 b = 2; }} message B {{ A a = 1; }}'
+
+
+def protobuf(text: str = PROTO.format(""), **more: Any) -> Any:
+    return registered("t-value", 1, 1, text, schemaType="PROTOBUF", **more)
+
+
+def test_a_broken_message_is_one_null() -> None:
+    good = b"\0\0\0\0\x01\0" + b"\x0a\x01x\x10\x05"
+    values = [good, b"\0\0\0\0\x01\0" + b"\x0a\xff", good, b"\0\0\0\0\x01\xff\xff\xff\xff\xff\xff"]
+    values += [b"\0\0\0\0\x01"]
+    found, failed = decoded([protobuf()], values)
+    assert found == [{"a": "x", "b": 5}, None, {"a": "x", "b": 5}, None, None]
+    assert sum(failed.values()) == 3
+
+
+def test_another_message_is_no_row_of_defaults() -> None:
+    """The second message of the file, of which no sample told."""
+    found, failed = decoded([protobuf()], [b"\0\0\0\0\x01\x02\x02" + b"\x0a\x00"])
+    assert found == [None]
+    assert failed == {"another type: id 1": 1}
+
+
+def test_apicurio_names_the_message() -> None:
+    """By a Ref in front of it: another than the first of the file is no row of the first."""
+    front, a, b = b"\0\0\0\0\x01", b"\x0a\x01x\x10\x05", b"\x0a\x00"
+    values = [front + b"\x03\x0a\x01A" + a]
+    values += [
+        front + each for each in (b"\x03\x0a\x01B" + b, b"\x03\x0a\x01C" + b, a, b"", b"\xff")
+    ]
+    found, failed = decoded([protobuf()], values, wire=WireFormat.APICURIO)
+    assert found == [{"a": "x", "b": 5}, *[None] * 5]
+    assert failed == {"another type: id 1": 1, "unusable schema: id 1": 4}
+
+
+@pytest.mark.parametrize("name", ["../x.proto", "/x.proto", "a\0.proto", "", "x" * 500])
+def test_names_of_imports(name: str) -> None:
+    refers = [{"name": name, "subject": "other", "version": 1}]
+    records = [
+        protobuf(references=refers),
+        registered("other", 1, 2, PROTO.format(""), schemaType="PROTOBUF"),
+    ]
+    with pytest.raises(OptionError, match="is no name of a"):
+        decoded(records, [])
+
+
+def test_protoc_is_asked_once_for_what_it_does_not_take() -> None:
+    records = [protobuf("message of no use {")]
+    before = protobuf_language._described_or_not.cache_info().misses
+    for _ in range(3):
+        with pytest.raises(OptionError, match=r"protoc: ottla-root\.proto:1"):
+            decoded(records, [])
+    assert protobuf_language._described_or_not.cache_info().misses == before + 1
+
+
+def test_names_that_are_folders_of_each_other() -> None:
+    refers = [
+        {"name": "a.proto", "subject": "one", "version": 1},
+        {"name": "a.proto/b.proto", "subject": "two", "version": 1},
+    ]
+    others = [
+        registered(name, 1, at, 'syntax = "proto3";', schemaType="PROTOBUF")
+        for at, name in ((2, "one"), (3, "two"))
+    ]
+    with pytest.raises(OptionError, match="is no name of a"):
+        decoded([protobuf(references=refers), *others], [])
+
+
+def test_imports_in_a_circle() -> None:
+    first = PROTO.format('import "b.proto";')
+    second = 'syntax = "proto3"; import "ottla-root.proto";'
+    refers = [{"name": "b.proto", "subject": "b", "version": 1}]
+    records = [
+        protobuf(first, references=refers),
+        registered("b", 1, 2, second, schemaType="PROTOBUF"),
+    ]
+    with pytest.raises(OptionError, match="protoc"):
+        decoded(records, [])
+
+
+def test_a_file_that_no_reference_names() -> None:
+    with pytest.raises(OptionError, match="protoc"):
+        decoded([protobuf(PROTO.format('import "/etc/passwd";'))], [])
+
+
+def test_references_of_json_that_fan_out() -> None:
+    """Thirty levels, each of which names the next one twice."""
+    levels = {
+        f"l{at}": {
+            "type": "object",
+            "properties": {side: {"$ref": f"#/definitions/l{at + 1}"} for side in ("a", "b")},
+        }
+        for at in range(30)
+    }
+    levels["l30"] = {"type": "string"}
+    schema = {"$ref": "#/definitions/l0", "definitions": levels}
+    mapping = json_language._Mapping(schema, {})
+    mapping.map()
+    assert mapping.count < 2 * json_language._MOST_TYPES
+    found, _ = decoded(
+        [registered("t-value", 1, 1, schema, schemaType="JSON")], [b'\0\0\0\0\x01{"a":null}']
+    )
+    assert found == ['{"a":null}'] or isinstance(found[0], dict)
+
+
+def test_odd_schemas_of_json() -> None:
+    circle = {"type": "object", "properties": {"next": {"$ref": "#"}, "x": {"type": "integer"}}}
+    found, _ = decoded(
+        [registered("t-value", 1, 1, circle, schemaType="JSON")],
+        [
+            b'\0\0\0\0\x01{"x":1,"next":{"x":2}}',
+            b'\0\0\0\0\x01{"y":1}',
+            b"\0\0\0\0\x01" + b"[" * 9999,
+        ],
+    )
+    assert found == [{"x": 1, "next": '{"x":2}'}, None, None]
+    for odd in (True, [], {"$ref": 5}, {"$ref": "#/a"}, {"type": ["string", "integer"]}, {}):
+        kind = json_language._Mapping(odd, {}).map()[0]
+        assert kind == pa.string()
+
+
+def test_documents_that_arrow_has_no_value_for() -> None:
+    properties = {"a": {"type": "string"}, "b": {"type": "number"}, "c": {}}
+    schema = {"type": "object", "properties": properties}
+    documents = [
+        b'{"a":"\\ud800"}',
+        b'{"b":1e999}',
+        b'{"c":["\\udc00"]}',
+        b'{"c":1e999}',
+        b'{"b":1}',
+    ]
+    values = [b"\0\0\0\0\x01" + each for each in documents]
+    found, failed = decoded([registered("t-value", 1, 1, schema, schemaType="JSON")], values)
+    assert found == [*[None] * 4, {"a": None, "b": 1.0, "c": None}]
+    assert failed == {"broken payload (no such document): id 1": 4}
+    odd = {"type": "object", "properties": {"\ud800": {"type": "string"}}}
+    assert json_language._Mapping(odd, {}).map()[0] == pa.string()
+
+
+def test_many_unknown_ids_are_few_counts() -> None:
+    values = [b"\0" + number.to_bytes(4, "big") + b"x" for number in range(100, 20_100)]
+    found, failed = decoded([registered("t-value", 1, 1, V1)], values)
+    assert found == [None] * len(values)
+    assert sum(failed.values()) == len(values)
+    assert len(failed) == 101
+
+
+@pytest.mark.parametrize("front", [b"\xc3\x01" + bytes(4), b"\x03\0" + bytes(12)])
+def test_many_unknown_fingerprints_and_guids_are_few_counts(front: bytes) -> None:
+    """Of a registry that is asked once for all fingerprints."""
+    values = [front + number.to_bytes(4, "big") + b"x" for number in range(100, 5100)]
+    found, failed = decoded([registered("t-value", 1, 1, V1)], values)
+    assert found == [None] * len(values)
+    assert sum(failed.values()) == len(values)
+    assert len(failed) == 101
+
+
+def test_rules_that_encode_are_told(tmp_path: Path) -> None:
+    rules = {"encodingRules": [{"name": "e", "type": "ENCRYPT_PAYLOAD"}]}
+    records = [registered("t-value", 1, 1, V1, ruleSet=rules)]
+    found, failed = decoded(records, [framed(1, V1, {"id": 1})])
+    assert (found, failed) == ([None], {"encoded by a rule: id 1": 1})
+    plan = plan_payloads(
+        fold_registry(records),
+        "t",
+        "value",
+        wire=WireFormat.AUTO,
+        only=None,
+        seen=[],
+        max_bytes=1000,
+    )
+    assert "rules that encode payloads (ENCRYPT_PAYLOAD)" in plan.told[0]
+
+
+def test_times_that_do_not_fit_are_no_other_times() -> None:
+    schema = record("T", ("at", {"type": "long", "logicalType": "timestamp-millis"}))
+    values = [framed(1, schema, {"at": number}) for number in (5, 2**62, -(2**62), 7)]
+    found, failed = decoded([registered("t-value", 1, 1, schema)], values)
+    assert [value and value["at"].timestamp() for value in found] == [0.005, None, None, 0.007]
+    assert sum(failed.values()) == 2
+
+
+LOST = "fields without a column: id {}"
+
+
+def test_a_field_of_an_old_version_that_no_sample_had() -> None:
+    old = record("Order", ("id", "int"), ("precious", "string"))
+    versions = [registered("t-value", at, at, V1) for at in range(2, 23)]
+    values = [framed(1, old, {"id": 1, "precious": "x"}), framed(2, V1, {"id": 2})]
+    found, failed = decoded([registered("t-value", 1, 1, old), *versions], values)
+    assert found == [None, {"id": 2}]
+    assert failed == {LOST.format(1): 1}
+
+
+def test_a_field_of_another_subject_that_no_sample_had() -> None:
+    more = record("Order", ("id", "int"), ("more", "string"))
+    records = [registered("t-value", 1, 1, V1), registered("other", 1, 2, more)]
+    found, failed = decoded(records, [framed(2, more, {"id": 1, "more": "x"})])
+    assert (found, failed) == ([None], {LOST.format(2): 1})
+
+
+def test_a_field_of_an_inner_record_that_was_dropped() -> None:
+    first, second = (
+        record("Order", ("lines", {"type": "array", "items": record("Line", *fields)}))
+        for fields in ([("a", "int"), ("b", "string")], [("a", "int")])
+    )
+    records = [registered("t-value", 1, 1, first), registered("t-value", 2, 2, second)]
+    values = [
+        framed(1, first, {"lines": [{"a": 1, "b": "x"}]}),
+        framed(2, second, {"lines": [{"a": 1}]}),
+    ]
+    found, failed = decoded(records, values)
+    assert found == [None, {"lines": [{"a": 1}]}]
+    assert failed == {LOST.format(1): 1}
+
+
+def test_a_field_that_changed_its_capitals() -> None:
+    first, second = record("A", ("Name", "string")), record("A", ("name", "string", ""))
+    records = [registered("t-value", 1, 1, first), registered("t-value", 2, 2, second)]
+    found, failed = decoded(records, [framed(1, first, {"Name": "precious"})])
+    assert (found, failed) == ([None], {LOST.format(1): 1})
+
+
+def test_a_field_of_an_inner_message_that_was_dropped() -> None:
+    text = 'syntax = "proto3"; message B {{ A a = 1; }} message A {{ int64 b = 2; {} }}'
+    records = [
+        registered("t-value", at, at, text.format(more), schemaType="PROTOBUF")
+        for at, more in ((1, "string a = 1;"), (2, ""))
+    ]
+    inner = b"\x0a\x01x\x10\x05"
+    values = [b"\0\0\0\0" + at + b"\0\x0a\x05" + inner for at in (b"\1", b"\2")]
+    found, failed = decoded(records, values)
+    assert found == [None, {"a": {"b": 5}}]
+    assert failed == {LOST.format(1): 1}
+
+
+def test_apicurio_has_no_exception_for_bytes() -> None:
+    records = [registered("t-value", 1, 1, '"bytes"')]
+    raw, framed_bytes = b"\0\0\0\0\x01abc", b"\0\0\0\0\x01\x06abc"
+    assert decoded(records, [raw], wire=WireFormat.CONFLUENT)[0] == [b"abc"]
+    assert decoded(records, [framed_bytes], wire=WireFormat.APICURIO)[0] == [b"abc"]
+
+
+def test_a_large_schema(tmp_path: Path) -> None:
+    fields = [(f"f{at}", "string") for at in range(270_000)]
+    text = json.dumps(record("Large", *fields))
+    assert len(text) > 10_000_000
+    with pytest.raises(OptionError, match="no schema for the values of t can be used"):
+        decoded([registered("t-value", 1, 1, text)], [])
