@@ -48,6 +48,7 @@ class Fault(StrEnum):
     LOSES_FIELDS = "fields without a column"
     OTHER_TYPE = "another type"
     ENCODED = "encoded by a rule"
+    AS_JSON = "Avro as JSON"
     BROKEN = "broken payload"
     NO_ZLIB = "broken payload (no zlib)"
     TOO_LARGE = "too large"
@@ -363,8 +364,9 @@ class PayloadDecoder:
             is_bare = named.writer.naming is Naming.NONE
             work.fail(Fault.NOT_NAMED if is_bare else Fault.UNKNOWN, named.writer, named.rows)
             return
-        if version.encoding_rules:
-            work.fail(Fault.ENCODED, named.writer, named.rows)
+        if version.encoding_rules or (named.writer.is_json and version.type is SchemaType.AVRO):
+            why = Fault.ENCODED if version.encoding_rules else Fault.AS_JSON
+            work.fail(why, named.writer, named.rows)
             return
         payloads, rows = named.payloads(work.values), named.rows
         if named.writer.is_zipped:
@@ -401,6 +403,8 @@ class PayloadDecoder:
         """The number of a type and what decodes to it, or why nothing does."""
         key = version.subject, version.version, version.id, writer.wire, indexes
         if key not in self._decoders:
+            if len(self._decoders) >= _MOST_COUNTED:
+                self._decoders.clear()  # strangers name messages without end
             self._decoders[key] = self._find_decoder(version, writer, indexes)
         return self._decoders[key]
 

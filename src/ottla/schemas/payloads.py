@@ -6,6 +6,7 @@ Kernels split what stands in front of payloads (`wire`); headers are few, and re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from ottla.schemas.wires import WireFormat
 
 Faults = npt.NDArray[np.uint8]
 OTHERS: Final = "of many others"
+_JSON: Final = b"JSON"
 _MOST_STRANGE: Final = 100  # names in one column that no schema has: each is work of its own
 
 
@@ -38,7 +40,7 @@ class Writer(NamedTuple):
     value: int | str
     wire: WireFormat
     is_zipped: bool = False
-    indexes: bytes = b""  # of a message of Protobuf, where a header has them
+    is_json: bool = False  # Avro's JSON instead of its bytes, which a header of Apicurio says
 
     def __str__(self) -> str:
         return "no schema named" if self.naming is Naming.NONE else f"{self.naming} {self.value}"
@@ -64,6 +66,7 @@ class Named(NamedTuple):
     writer: Writer
     rows: Int64s
     frame: frames.WireColumns | None = None
+    indexes: pa.Array | None = None  # of messages of Protobuf, where headers have them
 
     def payloads(self, values: pa.Array) -> pa.Array:
         """The payloads of these rows of a column."""
@@ -86,7 +89,9 @@ def split_column(
     """The values that are not null, by the schema that they name."""
     waiting = values.is_valid().to_numpy(zero_copy_only=False).copy()
     if wire in (WireFormat.AUTO, WireFormat.CONFLUENT) and headers is not None:
-        yield from _by_headers(headers, f"__{side}_schema_id", waiting, registry)
+        yield from _by_confluent_headers(headers, side, waiting, registry)
+    if wire in (WireFormat.AUTO, WireFormat.APICURIO) and headers is not None:
+        yield from _by_apicurio_headers(headers, side, waiting, registry)
     if wire is WireFormat.NONE:
         yield Named(BARE, np.flatnonzero(waiting))
         return
@@ -138,8 +143,7 @@ class _Strange:
         self.count += 1
         if self.count <= _MOST_STRANGE:
             return False
-        name = writer._replace(value=OTHERS, indexes=b"\0" if writer.indexes else b"")
-        self.taken.setdefault(name, []).append(rows)
+        self.taken.setdefault(writer._replace(value=OTHERS), []).append(rows)
         return True
 
     def rest(self, frame: frames.WireColumns | None = None) -> Iterator[Named]:
@@ -171,10 +175,51 @@ def _writer(found: frames.WireColumns, row: int, form: WireFormat) -> Writer:
     return Writer(naming, int(found.ids[row]), form)
 
 
-def _by_headers(
-    headers: pa.Array, name: str, waiting: Bools, registry: Registry
+def _by_confluent_headers(
+    headers: pa.Array, side: str, waiting: Bools, registry: Registry
 ) -> Iterator[Named]:
-    """Values whose schema is in a header, the last of its name; they have no front then."""
+    """Values whose schema is in a header: a GUID after 1, or an id after 0.
+
+    Message indexes of Protobuf may follow.
+    """
+    found: dict[Writer, list[int]] = {}
+    indexes: dict[int, bytes] = {}
+    for row, text in _last_headers(headers, f"__{side}_schema_id", waiting).items():
+        if text[:1] == b"\x01" and len(text) >= 17:
+            guid = str(UUID(bytes=text[1:17]))
+            writer = Writer(Naming.GUID, guid, WireFormat.CONFLUENT)
+            indexes[row] = text[17:] or b"\0"
+        elif text[:1] == b"\0" and len(text) >= 5:
+            number = int.from_bytes(text[1:5], "big", signed=True)
+            writer = Writer(Naming.ID, number, WireFormat.CONFLUENT)
+            indexes[row] = text[5:] or b"\0"
+        else:
+            continue
+        found.setdefault(writer, []).append(row)
+    for named in _named_by_headers(found, waiting, registry):
+        several = [indexes[row] for row in named.rows.tolist()]
+        yield named._replace(indexes=pa.array(several, pa.binary()))
+
+
+def _by_apicurio_headers(
+    headers: pa.Array, side: str, waiting: Bools, registry: Registry
+) -> Iterator[Named]:
+    """Values with an id of eight bytes in a header: that of the content counts first."""
+    found: dict[Writer, list[int]] = {}
+    front = f"apicurio.{side}."
+    ids = _last_headers(headers, f"{front}globalId", waiting)
+    ids |= _last_headers(headers, f"{front}contentId", waiting)
+    encodings = _last_headers(headers, f"{front}encoding", waiting) if ids else {}
+    for row, text in ids.items():
+        if len(text) == 8:
+            number, is_json = int.from_bytes(text, "big", signed=True), encodings.get(row) == _JSON
+            writer = Writer(Naming.ID, number, WireFormat.APICURIO, is_json=is_json)
+            found.setdefault(writer, []).append(row)
+    yield from _named_by_headers(found, waiting, registry)
+
+
+def _last_headers(headers: pa.Array, name: str, waiting: Bools) -> dict[int, bytes]:
+    """The last header of a name, of rows that wait and have one."""
     bounds = headers.offsets.to_numpy()
     pairs = headers.values
     named = pc.fill_null(pc.equal(pairs.field("key"), name), False)
@@ -182,30 +227,18 @@ def _by_headers(
     marked = marked[(marked >= bounds[0]) & (marked < bounds[-1])]
     rows = np.searchsorted(bounds, marked, side="right") - 1
     last = dict(zip(rows.tolist(), marked.tolist(), strict=True))
-    if not last:
-        return
-    found: dict[Writer, list[int]] = {}
-    texts = pairs.field("value").take(pa.array(list(last.values()))).to_pylist()
-    for row, text in zip(last, texts, strict=True):
-        writer = _header_writer(text)
-        if writer is not None and waiting[row]:
-            found.setdefault(writer, []).append(row)
-            waiting[row] = False
+    texts = pairs.field("value").take(pa.array(list(last.values()), pa.int64())).to_pylist()
+    found = zip(last, texts, strict=True)
+    return {row: text for row, text in found if text is not None and waiting[row]}
+
+
+def _named_by_headers(
+    found: dict[Writer, list[int]], waiting: Bools, registry: Registry
+) -> Iterator[Named]:
     strange = _Strange(registry)
     for writer, chosen in found.items():
         several = np.array(chosen, np.int64)
+        waiting[several] = False
         if not strange.takes(writer, several):
             yield Named(writer, several)
     yield from strange.rest()
-
-
-def _header_writer(text: bytes | None) -> Writer | None:
-    """A GUID after 1, or an id after 0; message indexes of Protobuf may follow."""
-    if text is not None and text[:1] == b"\x01" and len(text) >= 17:
-        digits = text[1:17].hex()
-        guid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-        return Writer(Naming.GUID, guid, WireFormat.CONFLUENT, indexes=text[17:] or b"\0")
-    if text is not None and text[:1] == b"\0" and len(text) >= 5:
-        number = int.from_bytes(text[1:5], "big", signed=True)
-        return Writer(Naming.ID, number, WireFormat.CONFLUENT, indexes=text[5:] or b"\0")
-    return None

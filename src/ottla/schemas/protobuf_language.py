@@ -24,13 +24,14 @@ from ottla.schemas import wire as frames
 from ottla.schemas.fitting import bisect
 from ottla.schemas.payloads import Faults, MessagePart, Named
 from ottla.schemas.registry import Registry, Version
-from ottla.schemas.spans import spans_of
+from ottla.schemas.spans import binary_of, spans_of
 from ottla.schemas.wires import WireFormat
 
 _ROOT: Final = "ottla-root.proto"
 _SECONDS: Final = 30
 _MEMORY: Final = 1 << 30
 _MOST_FIELDS: Final = 1000  # of a message with all that is in it: each becomes a column
+_MOST_PATHS: Final = 1000  # of messages in one column
 _FIRST: Final[tuple[int, ...]] = (0,)
 _NONE: Final[tuple[int, ...]] = (-1,)  # of a payload that names no message
 _FRAME: Final = frames.Wire.CONFLUENT_PROTOBUF
@@ -398,8 +399,10 @@ def split(
     """Payloads by the message that they are: its numbers are in front of it, or in a header."""
     if named.writer.wire is WireFormat.APICURIO:
         yield from _by_refs(payloads, _paths(version, registry))
-    elif named.writer.indexes:
-        yield MessagePart(np.arange(len(payloads)), payloads, _path(named.writer.indexes))
+    elif named.writer.wire is WireFormat.GLUE:
+        yield from _by_number(payloads, _sorted_paths(version, registry))
+    elif named.indexes is not None:
+        yield from _by_indexes(payloads, named.indexes)
     elif named.writer.wire is WireFormat.CONFLUENT:
         yield from _by_path(frames.split(values.take(pa.array(named.rows)), _FRAME))
     else:
@@ -410,15 +413,37 @@ def _by_path(found: frames.WireColumns) -> Iterator[MessagePart]:
     """Most are the first message, which one byte says."""
     sound = found.kinds == frames.WireKind.CONFLUENT_PROTOBUF
     short = sound & (found.starts - found.low == 1)
-    paths: dict[tuple[int, ...], list[int]] = {}
+    paths = _Paths()
     for row in np.flatnonzero(sound & ~short).tolist():
-        paths.setdefault(found.message_path(row), []).append(row)
+        paths.add(found.message_path(row), row)
     for path, rows in ((_FIRST, np.flatnonzero(short)), (_NONE, np.flatnonzero(~sound))):
         if rows.size:
             yield MessagePart(rows, found.payloads(rows), path)
-    for path, chosen in paths.items():
+    for path, chosen in paths.rows.items():
         several = np.array(chosen, np.int64)
         yield MessagePart(several, found.payloads(several), path)
+
+
+class _Paths:
+    """Rows by the numbers of their message. No file has as many as a stranger can name."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[int, ...], list[int]] = {}
+
+    def add(self, path: tuple[int, ...], row: int) -> None:
+        is_known = path in self.rows or len(self.rows) < _MOST_PATHS
+        self.rows.setdefault(path if is_known else _NONE, []).append(row)
+
+
+def _by_indexes(payloads: pa.Array, indexes: pa.Array) -> Iterator[MessagePart]:
+    """By what headers say; it is mostly the same."""
+    coded = indexes.dictionary_encode()
+    paths = [_path(each) for each in coded.dictionary.to_pylist()]
+    found = _Paths()
+    for row, code in enumerate(coded.indices.to_pylist()):
+        found.add(paths[code], row)
+    for path, rows in found.rows.items():
+        yield MessagePart(np.array(rows, np.int64), payloads.take(pa.array(rows)), path)
 
 
 def _path(indexes: bytes) -> tuple[int, ...]:
@@ -428,8 +453,40 @@ def _path(indexes: bytes) -> tuple[int, ...]:
     return found.message_path(0) if is_sound else _NONE
 
 
+def _by_number(payloads: pa.Array, paths: list[tuple[int, ...]]) -> Iterator[MessagePart]:
+    """Glue puts the number of a message in front, in the order of all their full names."""
+    data, starts, sizes = spans_of(payloads)
+    numbers = np.full(len(payloads), -1, np.int64)
+    fronts = np.ones(len(payloads), np.int64)
+    filled = sizes > 0
+    numbers[filled] = data[starts[filled]]
+    for row in np.flatnonzero(numbers >= 0x80).tolist():
+        front = data[starts[row] : starts[row] + min(sizes[row], 5)].tobytes()
+        numbers[row], fronts[row] = _read_size(front, 0)
+    for number in np.unique(numbers).tolist():
+        rows = np.flatnonzero(numbers == number)
+        if 0 <= number < len(paths):
+            bodies = binary_of(data, starts[rows] + fronts[rows], sizes[rows] - fronts[rows])
+            yield MessagePart(rows, bodies, paths[number])
+        else:
+            yield MessagePart(rows, payloads.take(pa.array(rows)), _NONE)
+
+
+def _sorted_paths(version: Version, registry: Registry) -> list[tuple[int, ...]]:
+    return [path for _, path in sorted(_full_paths(version, registry).items())]
+
+
 def _paths(version: Version, registry: Registry) -> dict[str, tuple[int, ...]]:
     """The numbers of all messages by their names, full and short; of two alike the outer one's."""
+    full = _full_paths(version, registry)
+    found: dict[str, tuple[int, ...]] = {}
+    for name, path in full.items():
+        found.setdefault(name.rpartition(".")[2], path)
+    return found | full
+
+
+def _full_paths(version: Version, registry: Registry) -> dict[str, tuple[int, ...]]:
+    """The numbers of all messages by their full names, outer ones first."""
     try:
         file = _described(_files(version, registry))
     except SchemaError:
@@ -437,13 +494,11 @@ def _paths(version: Version, registry: Registry) -> dict[str, tuple[int, ...]]:
     tops = file.message_types_by_name.values()
     waiting: list[tuple[tuple[int, ...], Any]] = [((at,), one) for at, one in enumerate(tops)]
     found: dict[str, tuple[int, ...]] = {}
-    full: dict[str, tuple[int, ...]] = {}
     while waiting:
         path, one = waiting.pop(0)
-        full[one.full_name] = path
-        found.setdefault(one.name, path)
+        found[one.full_name] = path
         waiting += [((*path, at), each) for at, each in enumerate(one.nested_types)]
-    return found | full
+    return found
 
 
 def _by_refs(payloads: pa.Array, paths: dict[str, tuple[int, ...]]) -> Iterator[MessagePart]:

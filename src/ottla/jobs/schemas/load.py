@@ -1,5 +1,6 @@
 """A registry from the partition of `_schemas` in a log directory, or from a folder of files."""
 
+import base64
 import json
 import posixpath
 import re
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote
+from uuid import UUID
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.catalog.catalog import Catalog, list_catalog
@@ -32,7 +34,10 @@ from ottla.storage.object_store import StorageOptions
 INDEX: Final = "schemas.jsonl"  # beside the files: which subject, version and id each is
 ENDINGS: Final = {SchemaType.AVRO: "avsc", SchemaType.PROTOBUF: "proto", SchemaType.JSON: "json"}
 _TYPES: Final = {ending: kind for kind, ending in ENDINGS.items()}
-_FILE: Final = re.compile(r"(.+?)(?:\.v([0-9]{1,9}))?(?:\.id([0-9]{1,10}))?\.(avsc|proto|json)")
+_UUID: Final = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # of a version in AWS Glue
+_FILE: Final = re.compile(
+    rf"(.+?)(?:\.v([0-9]{{1,9}}))?(?:\.id(?:([0-9]{{1,10}})|({_UUID})))?\.(avsc|proto|json)"
+)
 _MOST_FILE: Final = 10_000_000
 _MOST_FILES: Final = 100_000
 
@@ -114,7 +119,7 @@ def _read_file(
     if entry.size > _MOST_FILE:
         raise SchemaError(f"{entry.size} bytes are too many for a schema")
     text = read_bytes(entry, storage).decode()
-    subject, version, number, ending = matched.groups()
+    subject, version, number, guid, ending = matched.groups()
     values: dict[str, Any] = {
         "subject": unquote(subject),
         "version": int(version or 1),
@@ -122,6 +127,8 @@ def _read_file(
         "schemaType": str(_TYPES[ending]),
     }
     values |= {"schema": text}
+    if guid is not None:
+        values["md5"] = base64.b64encode(UUID(guid).bytes).decode()
     if told is not None:
         values = told | {"schema": text}
     named, count = values.get("subject"), values.get("version")

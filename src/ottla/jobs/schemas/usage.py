@@ -72,7 +72,7 @@ class CountUses:
         for side in SIDES:
             column = records.column(side)
             for named in split_column(column, headers, side, self.wire, self.registry):
-                writer = named.writer._replace(is_zipped=False, indexes=b"")
+                writer = named.writer._replace(is_zipped=False, is_json=False)
                 version = find_writer(self.registry, writer, topic, side)
                 if version is not None and version.type is SchemaType.PROTOBUF:
                     payloads = named.payloads(column)
