@@ -1,6 +1,8 @@
 """Exports of values with schemas: no row is missing, and all readers agree on the columns."""
 
 import json
+import uuid
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 import ottla
 from cli.here import run
 from ottla.errors import OptionError
+from ottla.jobs.schemas.resolve import resolve_payloads
+from ottla.options.read import parse_read_options
 from schemas.registries import framed, record, registered, write_registry, write_values
 
 V1 = record("Order", ("id", "int"), ("note", "string"))
@@ -309,3 +313,23 @@ def test_one_bad_schema_stops_nothing(logs: Path) -> None:
     with pytest.warns(UserWarning, match=r"version 5 \(id 15\) can not be used"):
         found = ottla.open(logs).scan("orders", value_as="registry").to_arrow()
     assert found["value"].to_pylist() == EXPECTED
+
+
+def test_what_glue_packed_is_bounded_by_max_batch_bytes(tmp_path: Path) -> None:
+    """Its schemas are files, named by the ids of their versions."""
+    folder, number = tmp_path / "files", uuid.UUID(int=7)
+    folder.mkdir()
+    (folder / f"t-value.v1.id{number}.avsc").write_text('"string"')
+    packed = zlib.compress(b"\xe0\xd4\x03" + b"a" * 30_000)
+    write_values(tmp_path / "logs", "t", [b"\x03\x05" + number.bytes + packed] * 3)
+    log = ottla.open(tmp_path / "logs")
+    found = log.scan("t", value_as="avro", schemas=folder).to_arrow()
+    assert found["value"].to_pylist() == ["a" * 30_000] * 3
+    words = ["--value-as", "avro", "--schemas", str(folder), "--max-batch-bytes", "10000"]
+    code, out, _ = run("dump", str(tmp_path / "logs"), *words)
+    assert code == 0
+    assert out.count(f"undecodable: value: too large: guid {number}") == 3
+    texts = {"path": str(tmp_path / "logs"), "valueAs": "avro", "schemas": str(folder)}
+    given = resolve_payloads(parse_read_options(texts | {"maxBatchBytes": "10000"}))
+    assert given.payloads.value is not None
+    assert given.payloads.value.max_bytes == 10_000

@@ -62,10 +62,14 @@ def decoded(records: Any, values: list[bytes], **more: Any) -> tuple[list[Any], 
         max_bytes=more.get("max_bytes", 1 << 20),
     )
     decoder = PayloadDecoder(plan)
-    nothing = pa.nulls(len(values), HEADERS_TYPE)
-    records = pa.RecordBatch.from_pydict(
-        {"value": pa.array(values, pa.binary()), "headers": nothing}
+    named = pa.array(
+        [
+            [{"key": key, "value": value} for key, value in each]
+            for each in more.get("headers", [[]] * len(values))
+        ],
+        HEADERS_TYPE,
     )
+    records = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary()), "headers": named})
     pieces = [made["value"] for _, made in decode_pieces(records, {"value": decoder})]
     found = [value for piece in pieces for value in piece.column.to_pylist()]
     return found, dict(decoder.failed)
@@ -353,3 +357,86 @@ def test_a_large_schema(tmp_path: Path) -> None:
     assert len(text) > 10_000_000
     with pytest.raises(OptionError, match="no schema for the values of t can be used"):
         decoded([registered("t-value", 1, 1, text)], [])
+
+
+def test_a_glue_message_has_a_number_in_front() -> None:
+    """In the order of the full names of all messages, those of maps and inner ones too."""
+    text = '''syntax = "proto3"; package p;
+      message B { map<string, int64> counts = 1; message A { string a = 1; } }
+      message A { string a = 1; }'''
+    record = registered("t-value", 1, 1, text, schemaType="PROTOBUF")
+    guid = bytes.fromhex(fold_registry([record]).versions[0].guid.replace("-", ""))
+    front, body = b"\x03\0" + guid, b"\x0a\x05\x0a\x01k\x10\x07"
+    values = [front + b"\x01" + body, front + b"\x00\x0a\x01x", front + b"\x81\x00" + body]
+    values += [front, front + b"\x09" + body, front + b"\xff" * 9]
+    packed = b"\x03\x05" + guid + zlib.compress(b"\x01" + body)
+    found, failed = decoded([record], [*values, packed])
+    counts = {"counts": [("k", 7)]}
+    assert found == [counts, None, counts, None, None, None, counts]
+    name = f"guid {fold_registry([record]).versions[0].guid}"
+    assert failed == {f"another type: {name}": 1, f"unusable schema: {name}": 3}
+
+
+def test_entries_of_maps_as_messages() -> None:
+    """As Apicurio and Glue write the text of a descriptor."""
+    text = """syntax = "proto3";
+      message A { repeated .A.CountsEntry counts = 1;
+      message CountsEntry { option map_entry = true; string key = 1; int64 value = 2; } }"""
+    found, failed = decoded([protobuf(text)], [b"\0\0\0\0\x01\0\x0a\x05\x0a\x01k\x10\x07"])
+    assert (found, failed) == ([{"counts": [("k", 7)]}], {})
+    for wrong in ("", "A value = 2;", "repeated int64 value = 2;", "int64 value = 3;"):
+        odd = text.replace("int64 value = 2;", wrong)
+        try:
+            found, _ = decoded([protobuf(odd)], [b"\0\0\0\0\x01\0\x0a\x05\x0a\x01k\x10\x07"])
+        except OptionError as error:
+            assert "can not be used" in str(error)
+
+
+@pytest.mark.parametrize("field", [1, 2, 3])
+def test_times_of_protobuf_that_do_not_fit(field: int) -> None:
+    text = '''syntax = "proto3"; import "google/protobuf/timestamp.proto";
+      import "google/protobuf/duration.proto"; message A { google.protobuf.Timestamp a = 1;
+      repeated google.protobuf.Timestamp b = 2; google.protobuf.Duration c = 3; }'''
+    front = b"\0\0\0\0\x01\0" + bytes([field << 3 | 2])
+    near, far = b"\x02\x08\x05", b"\x0a\x08" + b"\xff" * 8 + b"\x3f"
+    found, failed = decoded([protobuf(text)], [front + near, front + far, front + near])
+    assert [value is None for value in found] == [False, True, False]
+    assert failed == {"broken payload (no such message): id 1": 1}
+
+
+def test_many_messages_that_no_file_has() -> None:
+    """As many parts of a column as there are messages in a file, and no more."""
+    paths = [b"\x04" + bytes([first, second]) for first in range(0, 126, 2) for second in range(0, 126, 2)]
+    good = b"\x0a\x01x\x10\x05"
+    found, failed = decoded([protobuf()], [b"\0\0\0\0\x01" + path + good for path in paths])
+    assert found == [None] * len(paths)
+    assert failed == {"unusable schema: id 1": len(paths)}
+    guid = bytes.fromhex(fold_registry([protobuf()]).versions[0].guid.replace("-", ""))
+    named = [("__value_schema_id", b"\x01" + guid + path) for path in (b"", *paths)]
+    found, failed = decoded([protobuf()], [good] * len(named), headers=[[each] for each in named])
+    assert found == [{"a": "x", "b": 5}, *[None] * len(paths)]
+    assert sum(failed.values()) == len(paths)
+
+
+def test_headers_of_apicurio() -> None:
+    records = [registered("t-value", 1, 7, V1), registered("t-value", 2, 8, V1 | {"doc": "2"})]
+    front = "apicurio.value."
+    seven, nine = (number.to_bytes(8, "big") for number in (7, 9))
+    headers = [
+        [(f"{front}contentId", seven), (f"{front}encoding", b"BINARY")],
+        [(f"{front}globalId", seven)],
+        [(f"{front}globalId", nine), (f"{front}contentId", seven)],
+        [(f"{front}contentId", nine)],
+        [(f"{front}contentId", seven), (f"{front}encoding", b"JSON")],
+        [(f"{front}contentId", b"7")],
+        [("apicurio.key.contentId", seven)],
+    ]
+    expected = [{"id": 5}] * 3 + [None] * 4
+    for wire in (WireFormat.AUTO, WireFormat.APICURIO):
+        found, failed = decoded(records, [b"\x0a"] * len(headers), headers=headers, wire=wire)
+        assert found == expected
+        assert failed == {
+            "no such schema: id 9": 1,
+            "Avro as JSON: id 7": 1,
+            "names no schema: no schema named": 2,
+        }

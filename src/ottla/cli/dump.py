@@ -45,7 +45,8 @@ def _payloads(paths: list[str], arguments: argparse.Namespace) -> dict[str, Payl
         raise OptionError("--value-as and --key-as need logs whose bytes may be shown")
     catalog = list_catalog(paths, storage_of(arguments))
     logs = [log for log in find_logs(catalog, choice_of(arguments)) if log.name != UNNAMED]
-    asked = Asked(arguments.key_as, arguments.value_as, arguments.wire)
+    most = arguments.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    asked = Asked(arguments.key_as, arguments.value_as, arguments.wire, most)
     plans = resolve_topics(catalog, logs, asked, arguments.schemas)
     for note in [] if arguments.quiet else notes_of(plans.values()):
         tell(f"ottla: {note}")

@@ -5,7 +5,6 @@ the newest schema of its name that can be used. Whatever a record turns out to b
 a value of one of these types, or null, and its bytes and the reason are kept.
 """
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +28,7 @@ from ottla.schemas.payloads import (
     split_column,
 )
 from ottla.schemas.registry import NO_ID, Registry, SchemaType, State, Version
+from ottla.schemas.unzip import unzip
 from ottla.schemas.wires import WireFormat
 
 OTHER: Final = "_other"  # no type is called so: an export has what is of none under this name
@@ -370,10 +369,10 @@ class PayloadDecoder:
             return
         payloads, rows = named.payloads(work.values), named.rows
         if named.writer.is_zipped:
-            payloads, faults = _unzipped(payloads, work.budget)
-            for fault in (Fault.TOO_LARGE, Fault.NO_ZLIB):
-                work.fail(fault, named.writer, rows[faults == fault])
-            payloads, rows = _without(faults != "", payloads, rows)
+            payloads, broken, large = unzip(payloads, work.budget)
+            work.fail(Fault.TOO_LARGE, named.writer, rows[large])
+            work.fail(Fault.NO_ZLIB, named.writer, rows[broken])
+            payloads, rows = _without(broken | large, payloads, rows)
             work.spend(payloads)
             if work.is_full:
                 return
@@ -590,28 +589,3 @@ class _Work:
 def _without(bad: Bools, column: pa.Array, rows: Int64s) -> tuple[pa.Array, Int64s]:
     """What is left of a column and of its rows; mostly all of it."""
     return (column.filter(pa.array(~bad)), rows[~bad]) if bad.any() else (column, rows)
-
-
-def _unzipped(payloads: pa.Array, budget: int) -> tuple[pa.Array, npt.NDArray[np.str_]]:
-    """What zlib packed, as long as all of it stays below the budget, and the faults of the rest."""
-    made: list[bytes | None] = []
-    faults: list[str] = []
-    for payload in payloads.to_pylist():
-        unzip, data, fault = zlib.decompressobj(), b"", ""
-        try:
-            data = unzip.decompress(payload, budget + 1)
-        except zlib.error:
-            fault = Fault.NO_ZLIB
-        if len(data) > budget:
-            fault = Fault.TOO_LARGE
-        elif not unzip.eof:
-            fault = Fault.NO_ZLIB
-        budget -= 0 if fault else len(data)
-        made.append(None if fault else data)
-        faults.append(str(fault))
-        if fault == Fault.TOO_LARGE:  # the others have to wait for memory of their own
-            rest = len(payloads) - len(made)
-            made += [None] * rest
-            faults += [fault] * rest
-            break
-    return pa.array(made, pa.binary()), np.array(faults, np.str_)

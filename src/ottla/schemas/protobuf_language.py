@@ -7,6 +7,7 @@ little time and memory. What it said of a text is kept.
 import base64
 import binascii
 import importlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ottla.errors import SchemaError
 from ottla.extras import missing_extra
@@ -36,9 +38,11 @@ _FIRST: Final[tuple[int, ...]] = (0,)
 _NONE: Final[tuple[int, ...]] = (-1,)  # of a payload that names no message
 _FRAME: Final = frames.Wire.CONFLUENT_PROTOBUF
 _NAME: Final = b"\x0a"  # the tag of the field of a Ref
+_ENDS: Final = pa.array([-(2**63), 2**63 - 1], pa.int64())
 _BROKEN: Final = 1
 _TOO_LARGE: Final = 2
 _SLICE_BYTES: Final = 256 << 10
+_MAP_ENTRY: Final = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
 _CHILD: Final = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
@@ -114,6 +118,8 @@ def _describe(files: tuple[tuple[str, str], ...]) -> Any:
     else:
         made = _run_protoc(files)
         protos = list(descriptor_pb2.FileDescriptorSet.FromString(made).file)
+        for proto in protos:
+            _mark_maps(proto.message_type)
     pool = descriptor_pool.DescriptorPool()
     try:
         for proto in protos:
@@ -121,6 +127,15 @@ def _describe(files: tuple[tuple[str, str], ...]) -> Any:
         return pool.FindFileByName(_ROOT)
     except Exception as error:  # upb raises TypeError, and KeyError later
         raise SchemaError(f"no descriptors of a file: {error}") from None
+
+
+def _mark_maps(messages: Any) -> None:
+    """Make entries of maps again of what `_write_proto` wrote for them."""
+    for each in messages:
+        if each.options.no_standard_descriptor_accessor:
+            each.options.ClearField("no_standard_descriptor_accessor")
+            each.options.map_entry = True
+        _mark_maps(each.nested_type)
 
 
 def _stored_descriptor(text: str) -> bytes | None:
@@ -190,7 +205,11 @@ def _run_protoc(files: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def _write_proto(folder: Path, name: str, text: str) -> None:
-    """A file under the name that others import it by, if that is one inside the folder."""
+    """A file under the name that others import it by, if that is one inside the folder.
+
+    Apicurio and Glue make texts of descriptors, with entries of maps as messages, which protoc
+    refuses: such a message gets another option that nobody uses.
+    """
     parts = PurePosixPath(name).parts
     odd = name.startswith("/") or ".." in parts or not parts or len(name) > 200
     if odd or not name.isprintable() or "\\" in name:
@@ -198,7 +217,7 @@ def _write_proto(folder: Path, name: str, text: str) -> None:
     try:
         target = folder.joinpath(*parts)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        target.write_text(_MAP_ENTRY.sub("option no_standard_descriptor_accessor = true;", text))
     except (OSError, ValueError) as error:
         raise SchemaError(f"{name[:100]!r} is no name of a .proto file: {error}") from None
 
@@ -342,6 +361,8 @@ class MessageDecoder:
             raise
         except BaseException as error:  # as above
             raise ValueError(str(error)) from None
+        if any(map(_is_saturated, columns)):
+            raise ValueError("a time has no room in its column")
         return pa.StructArray.from_arrays(columns, fields=list(self.arrow_type))
 
     def _texts(self, payloads: pa.Array) -> pa.Array:
@@ -360,6 +381,18 @@ class MessageDecoder:
     def say(self, fault: int) -> str:  # noqa: ARG002
         """There is one other fault."""
         return "no such message"
+
+
+def _is_saturated(column: pa.Array) -> bool:
+    """Whether a time is the last or the first: ptars makes these of all that lie beyond them."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return bool(pc.any(pc.is_in(column.cast(pa.int64()), _ENDS)).as_py())
+    if pa.types.is_struct(kind):
+        return any(map(_is_saturated, column.flatten()))
+    if pa.types.is_list(kind):
+        return _is_saturated(column.flatten())
+    return pa.types.is_map(kind) and _is_saturated(column.items)
 
 
 def _in_slices(payloads: pa.Array) -> Iterator[tuple[int, int]]:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
     from ottla.options.write import WriteOptions
+    from ottla.schemas.plans import PayloadPlans
 
 
 class KafkaLogSource(DataSource):
@@ -25,6 +26,9 @@ class KafkaLogSource(DataSource):
 
     There is no `pushFilters`: see docs/spark.md.
     """
+
+    # What schemas made of the columns of `schema`; Spark sends the source with it to the reader.
+    _payloads: "PayloadPlans | None" = None
 
     @classmethod
     def name(cls) -> str:
@@ -37,7 +41,9 @@ class KafkaLogSource(DataSource):
 
         options = parse_read_options(self.options)
         _warn(options.ignored)
-        return schema_of(with_schemas(options))
+        options = with_schemas(options)
+        self._payloads = options.payloads
+        return schema_of(options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from ottla.internal.views import VIEWS
@@ -46,7 +52,7 @@ class KafkaLogSource(DataSource):
         from ottla.spark.reader import KafkaLogReader
         from ottla.spark.words import with_schemas
 
-        options = with_schemas(for_batch(parse_read_options(self.options)))
+        options = with_schemas(for_batch(parse_read_options(self.options)), self._payloads)
         reader = InternalViewReader if options.view in VIEWS else KafkaLogReader
         return reader(options, schema)
 
@@ -55,7 +61,7 @@ class KafkaLogSource(DataSource):
         from ottla.spark.stream import KafkaLogStreamReader
         from ottla.spark.words import with_schemas
 
-        options = with_schemas(for_stream(parse_read_options(self.options)))
+        options = with_schemas(for_stream(parse_read_options(self.options)), self._payloads)
         return KafkaLogStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -59,6 +59,11 @@ def load_registry(catalog: Catalog, schemas: str | None) -> Registry:
     return _read_files(schemas, catalog.storage)
 
 
+def holds_registry(catalog: Catalog) -> bool:
+    """Whether the registry of a cluster lies in its logs."""
+    return bool(_partitions(catalog))
+
+
 def _partitions(catalog: Catalog) -> list[Partition]:
     return [log.partition for log in find_logs(catalog, Choice(topics=(TOPIC,)))]
 

@@ -39,6 +39,7 @@ class Asked:
     key_as: ValueAs
     value_as: ValueAs
     wire: WireFormat
+    max_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def plans(
         self, registry: Registry, topic: str, usage: Usage, refused: list[OptionError]
@@ -77,7 +78,7 @@ class Asked:
             wire=self.wire,
             only=_ONLY[given],
             seen=seen,
-            max_bytes=DEFAULT_MAX_BATCH_BYTES,
+            max_bytes=self.max_bytes,
         )
 
 
@@ -110,7 +111,7 @@ def resolve_payloads(options: ReadOptions, catalog: Catalog | None = None) -> Re
         catalog = list_catalog(options.paths, options.storage)
     logs = choose_logs(catalog, options)
     topic = _only_topic(logs)
-    asked = Asked(options.key_as, options.value_as, options.wire)
+    asked = Asked(options.key_as, options.value_as, options.wire, options.max_batch_bytes)
     plans = resolve_topics(catalog, logs, asked, options.schemas)
     for note in notes_of(plans.values()):
         warnings.warn(note, stacklevel=2)

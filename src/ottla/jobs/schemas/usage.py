@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_log_end
 from ottla.catalog.slices import Cutting, Slice, cut_log, find_slices
@@ -18,6 +19,7 @@ from ottla.options.read import SliceAccess
 from ottla.schemas.decoding import find_writer, language
 from ottla.schemas.payloads import Naming, Writer, split_column
 from ottla.schemas.registry import Registry, SchemaType
+from ottla.schemas.unzip import unzip
 from ottla.schemas.wires import WireFormat
 from ottla.storage.object_store import StorageOptions
 
@@ -76,6 +78,8 @@ class CountUses:
                 version = find_writer(self.registry, writer, topic, side)
                 if version is not None and version.type is SchemaType.PROTOBUF:
                     payloads = named.payloads(column)
+                    if named.writer.is_zipped:
+                        payloads = unzip(payloads, DEFAULT_MAX_BATCH_BYTES).payloads.fill_null(b"")
                     spoken = language(version.type)
                     for each in spoken.split(payloads, named, column, version, self.registry):
                         usage[Use(topic, side, writer, each.indexes)] += len(each.rows)
@@ -102,12 +106,12 @@ def sample_usage(logs: Sequence[Log], asked: CountUses) -> Usage:
     """The uses in a few windows of each log, from its first records to its last."""
     usage: Usage = Counter()
     for log in logs:
-        for part in _sampled(log, asked.storage):
+        for part in sample_log(log, asked.storage):
             usage.update(asked.count(part, windows=1))
     return usage
 
 
-def _sampled(log: Log, storage: StorageOptions) -> Iterator[Slice]:
+def sample_log(log: Log, storage: StorageOptions) -> Iterator[Slice]:
     """What begins at some offsets, as far apart as can be; of each only one window is read."""
     first = log.earliest
     span = max(0, find_log_end(log.partition, storage) - 1 - first)
