@@ -31,6 +31,7 @@ from schemas.avro_cases import (
     Json,
     as_numbers,
     encode,
+    is_read_by_fastavro,
     named,
     parsed,
     plain,
@@ -38,6 +39,7 @@ from schemas.avro_cases import (
     readers,
     same,
     schemas,
+    thorough,
     values,
     varint,
 )
@@ -88,7 +90,7 @@ def test_every_prefix_and_flipped_byte_gives_a_value_or_one_fault(data: st.DataO
         for flip in (1, 0x80, 0xFF)
     ]
     found, faults = decode([datum, *broken, datum], schema, limit=1 << 20)
-    assert found[0] == found[-1] or not same(found[0], found[0])
+    assert repr(found[0]) == repr(found[-1])  # NaN is not equal to itself
     for piece, one, fault in zip(broken, found[1:-1], faults[1:-1], strict=True):
         if fault:
             assert one is None
@@ -122,25 +124,31 @@ def test_random_pairs_resolve_as_fastavro_resolves_them(data: st.DataObject) -> 
     ]
     expected = []
     for datum in datums:
-        try:
-            expected.append((True, read_by_fastavro(datum, wrote, theirs)))
-        except Exception:
-            expected.append((False, None))
+        resolved = is_read_by_fastavro(datum, wrote, theirs)
+        expected.append((resolved, read_by_fastavro(datum, wrote, theirs) if resolved else None))
     try:
         found, faults = decode(list(datums), writer, reader)
     except SchemaError:
-        assert not all(resolved for resolved, _ in expected) or _is_lazy(writer)
+        # fastavro finds out when it meets what does not resolve: a list may be empty.
+        every = [encode(writer, one, types) for one in thorough(writer, types)]
+        assert not all(is_read_by_fastavro(datum, wrote, theirs) for datum in every)
         return
     for one, fault, (resolved, value) in zip(found, faults, expected, strict=True):
+        if fault == AvroFault.OUT_OF_RANGE and "decimal" in json.dumps(reader):
+            continue  # a text that is read as bytes is no decimal, and fastavro was not asked
         assert resolved == (not fault), (one, fault, value)
         if resolved:
             assert same(plain(reader, named(reader), one), value), (one, value)
 
 
-def _is_lazy(writer: Json) -> bool:
-    """Whether fastavro may not have met what does not resolve: an empty list, another branch."""
-    text = json.dumps(writer)
-    return '"array"' in text or '"map"' in text or isinstance(writer, list) or "[" in text
+def test_a_branch_of_the_very_type_is_chosen() -> None:
+    """As Avro's Java does, before it looks for one that a value can be promoted to."""
+    assert decode([b"\0\2\xff", b"\2\2x"], ["bytes", "string"], ["string", "bytes"]) == (
+        [{"string": None, "bytes": b"\xff"}, {"string": "x", "bytes": None}],
+        [0, 0],
+    )
+    found, _ = decode([b"\2"], "int", ["double", "long", "int"])
+    assert found == [{"double": None, "long": None, "int": 1}]
 
 
 RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}

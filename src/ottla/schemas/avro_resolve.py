@@ -7,7 +7,7 @@ remembered as such, so that no schema takes longer than its pairs.
 from dataclasses import dataclass, field
 
 from ottla.errors import SchemaError
-from ottla.schemas.avro_schema import MAX_DEPTH, AvroSchema, AvroType
+from ottla.schemas.avro_schema import MAX_DEPTH, AvroField, AvroSchema, AvroType
 
 MAX_PAIRS = 200_000
 
@@ -135,8 +135,7 @@ class Resolver:
         taken = set()
         for one in given.fields:
             index = by_name.get(one.name, by_alias.get(one.name, -1))
-            is_other = one.name not in by_name and wanted.fields[index].name in named
-            if index < 0 or index in taken or is_other:
+            if index < 0 or index in taken or _is_other(one.name, wanted.fields[index], named):
                 plan.parts.append((None, -1))
                 continue
             taken.add(index)
@@ -149,6 +148,11 @@ class Resolver:
                         f"The field {one.name} of {_called(wanted)} is missing and has no default."
                     )
                 plan.missing.append(index)
+
+
+def _is_other(name: str, wanted: AvroField, named: set[str]) -> bool:
+    """Whether a field has the alias of one that is there by its own name, too."""
+    return wanted.name != name and wanted.name in named
 
 
 def _same_scale(given: AvroType, wanted: AvroType) -> None:
