@@ -204,8 +204,8 @@ def test_references_of_json_that_fan_out() -> None:
     }
     levels["l30"] = {"type": "string"}
     schema = {"$ref": "#/definitions/l0", "definitions": levels}
-    mapping = json_language._Mapping(schema, {})
-    mapping.map()
+    mapping = json_language._Mapping()
+    mapping.map([json_language._Document(schema, {})])
     assert mapping.count < 2 * json_language._MOST_TYPES
     found, _ = decoded(
         [registered("t-value", 1, 1, schema, schemaType="JSON")], [b'\0\0\0\0\x01{"a":null}']
@@ -225,7 +225,7 @@ def test_odd_schemas_of_json() -> None:
     )
     assert found == [{"x": 1, "next": '{"x":2}'}, None, None]
     for odd in (True, [], {"$ref": 5}, {"$ref": "#/a"}, {"type": ["string", "integer"]}, {}):
-        kind = json_language._Mapping(odd, {}).map()[0]
+        kind = json_language._Mapping().map([json_language._Document(odd, {})])[0]
         assert kind == pa.string()
 
 
@@ -244,7 +244,7 @@ def test_documents_that_arrow_has_no_value_for() -> None:
     assert found == [*[None] * 4, {"a": None, "b": 1.0, "c": None}]
     assert failed == {"broken payload (no such document): id 1": 4}
     odd = {"type": "object", "properties": {"\ud800": {"type": "string"}}}
-    assert json_language._Mapping(odd, {}).map()[0] == pa.string()
+    assert json_language._Mapping().map([json_language._Document(odd, {})])[0] == pa.string()
 
 
 def test_many_unknown_ids_are_few_counts() -> None:
@@ -320,8 +320,76 @@ def test_a_field_of_an_inner_record_that_was_dropped() -> None:
         framed(2, second, {"lines": [{"a": 1}]}),
     ]
     found, failed = decoded(records, values)
-    assert found == [None, {"lines": [{"a": 1}]}]
-    assert failed == {LOST.format(1): 1}
+    assert found == [{"lines": [{"a": 1, "b": "x"}]}, {"lines": [{"a": 1, "b": None}]}]
+    assert failed == {}
+
+
+def test_inner_fields_of_several_versions() -> None:
+    """Under unions and other names; one that was dropped whole, with types of its own."""
+    size = {"type": "enum", "name": "Size", "symbols": ["S", "L"]}
+    first = record("Order", ("line", ["null", record("Line", ("size", size), ("n", "int"))]))
+    gone = record("Gone", ("sizes", {"type": "array", "items": "Size"}))
+    second = record(
+        "Order", ("line", record("Line", ("size", size), ("part", record("Part", ("old", gone)))))
+    )
+    part = record("Part", ("k", "int", 5))
+    third = record("Order", ("row", ["null", record("Line", ("part", part, {"k": 6}))]))
+    third["fields"][0]["aliases"] = ["line"]
+    records = [
+        registered("t-value", at, at, each) for at, each in enumerate((first, second, third), 1)
+    ]
+    values = [
+        framed(1, first, {"line": {"size": "L", "n": 7}}),
+        framed(1, first, {"line": None}),
+        framed(2, second, {"line": {"size": "S", "part": {"old": {"sizes": ["L", "S"]}}}}),
+        framed(3, third, {"row": {"part": {"k": 8}}}),
+    ]
+    found, failed = decoded(records, values)
+    assert failed == {}
+    old = {"sizes": ["L", "S"]}
+    assert found == [
+        {"row": {"part": {"k": 6, "old": None}, "size": "L", "n": 7}},
+        {"row": None},
+        {"row": {"part": {"k": 5, "old": old}, "size": "S", "n": None}},
+        {"row": {"part": {"k": 8, "old": None}, "size": None, "n": None}},
+    ]
+
+
+def test_an_older_version_does_not_change_a_column() -> None:
+    """A record that contained itself would be text: it stays a struct, and old values bytes."""
+    first = record("Node", ("value", "int"), ("next", ["null", "Node"]))
+    second = record("Node", ("value", "int"))
+    records = [registered("t-value", 1, 1, first), registered("t-value", 2, 2, second)]
+    values = [framed(1, first, {"value": 1, "next": None}), framed(2, second, {"value": 2})]
+    assert decoded(records, values) == ([None, {"value": 2}], {LOST.format(1): 1})
+
+
+def test_properties_of_older_documents() -> None:
+    """At every depth; what no schema ever had stays bytes."""
+    def schema(**properties: Any) -> dict[str, Any]:
+        return {"type": "object", "properties": properties}
+
+    text, number = {"type": "string"}, {"type": "integer"}
+    first = schema(a=number, b=text, c={"type": "array", "items": schema(x=text, y=text)})
+    second = schema(a=number, c={"type": "array", "items": schema(y=number)})
+    records = [
+        registered("t-value", at, at, each, schemaType="JSON")
+        for at, each in enumerate((first, second), 1)
+    ]
+    values = [
+        b'\0\0\0\0\x01{"a":1,"b":"b","c":[{"x":"x"}]}',
+        b'\0\0\0\0\x02{"a":1,"c":[{"y":2}]}',
+        b'\0\0\0\0\x01{"c":[{"y":"two"}]}',
+        b'\0\0\0\0\x02{"z":1}',
+    ]
+    found, failed = decoded(records, values)
+    assert found == [
+        {"a": 1, "c": [{"y": None, "x": "x"}], "b": "b"},
+        {"a": 1, "c": [{"y": 2, "x": None}], "b": None},
+        None,
+        None,
+    ]
+    assert sum(failed.values()) == 2
 
 
 def test_a_field_that_changed_its_capitals() -> None:

@@ -15,6 +15,7 @@ from ottla.schemas.avro import (
     decode_avro,
     parse_avro,
 )
+from ottla.schemas.avro_merge import merge_avro
 from ottla.schemas.avro_resolve import find_lost
 from ottla.schemas.payloads import Faults, MessagePart, Named
 from ottla.schemas.registry import Registry, Version
@@ -98,16 +99,15 @@ def all_names(version: Version, registry: Registry) -> list[str]:
     return names(version, registry, (0,))
 
 
-def other_names(version: Version, registry: Registry) -> set[str]:
-    """What fields of a record were called before, in small letters."""
-    schema = parse_version(version, registry)
-    fields = schema.types[schema.root].fields
-    return {alias.lower() for each in fields for alias in each.aliases}
-
-
-def lost_fields(writer: Version, reader: Version, name: str, registry: Registry) -> set[str]:  # noqa: ARG001
+def lost_fields(
+    writer: Version,
+    reader: Version,
+    name: str,  # noqa: ARG001
+    registry: Registry,
+    older: tuple[Version, ...] = (),
+) -> set[str]:
     """Fields of the writer that would be lost with the reader."""
-    return find_lost(parse_version(writer, registry), parse_version(reader, registry))
+    return find_lost(parse_version(writer, registry), _reader(reader, older, registry))
 
 
 def decoder(
@@ -116,10 +116,21 @@ def decoder(
     name: str,  # noqa: ARG001
     registry: Registry,
     wire: WireFormat = WireFormat.CONFLUENT,
+    older: tuple[Version, ...] = (),
 ) -> AvroDecoder:
     """What decodes payloads of a writer; SchemaError if they do not resolve."""
     return AvroDecoder(
         parse_version(writer, registry),
-        parse_version(reader, registry),
+        _reader(reader, older, registry),
         is_confluent=wire in (WireFormat.AUTO, WireFormat.CONFLUENT),
     )
+
+
+def _reader(version: Version, older: tuple[Version, ...], registry: Registry) -> AvroSchema:
+    others = tuple(parse_version(each, registry) for each in older)
+    return _merged(parse_version(version, registry), others)
+
+
+@lru_cache(maxsize=64)
+def _merged(newest: AvroSchema, older: tuple[AvroSchema, ...]) -> AvroSchema:
+    return merge_avro(newest, older) if older else newest

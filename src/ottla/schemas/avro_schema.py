@@ -75,8 +75,13 @@ class AvroSchema:
     references: tuple[str, ...]
     types: tuple[AvroType, ...] = field(compare=False, repr=False)
     root: int = field(compare=False, repr=False)
+    older: tuple["AvroSchema", ...] = ()  # whose fields it has too
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.older:
+            from ottla.schemas.avro_merge import merge_avro
+
+            return merge_avro, (parse_avro(self.text, self.references), self.older)
         return parse_avro, (self.text, self.references)
 
     @property

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ottla.errors import OptionError, SchemaError, Term
 from ottla.format.arrays import Bools, Int64s
-from ottla.schemas.fitting import bisect, fit, fit_type
+from ottla.schemas.fitting import bisect, extends, fit, fit_type
 from ottla.schemas.payloads import (
     Faults,
     Named,
@@ -84,11 +84,15 @@ class RecordType:
     type: SchemaType
     reader: Version
     arrow_type: pa.DataType
+    older: tuple[Version, ...] = ()  # whose fields have columns too
     more: tuple["Dropped", ...] = ()
 
 
 class Dropped(NamedTuple):
-    """Fields that the newest schema has not any more, and the newest one that has them."""
+    """Fields that the newest message has not any more, and the newest one that has them.
+
+    Only of Protobuf: what is absent there has a default in one schema, and is null in the other.
+    """
 
     version: Version
     names: tuple[str, ...]
@@ -256,8 +260,11 @@ def _choose_reader(
         except SchemaError as error:
             told.append(f"{version} can not be used: {error}")
             continue
-        more, arrow_type = _dropped(version, versions, name, registry, arrow_type)
-        return RecordType(name, name, kind, version, arrow_type, more)
+        others = _older(version, versions, name, registry)
+        made = RecordType(name, name, kind, version, arrow_type)
+        if kind is SchemaType.PROTOBUF:
+            return _with_messages(made, others, registry)
+        return _with_older(made, others, registry)
     return None
 
 
@@ -266,33 +273,54 @@ def _own_type(version: Version, name: str, registry: Registry) -> pa.DataType:
     return fit_type(spoken.decoder(version, version, name, registry).arrow_type)
 
 
-def _dropped(
-    reader: Version,
-    versions: Sequence[Version],
-    name: str,
-    registry: Registry,
-    arrow_type: pa.DataType,
-) -> tuple[tuple[Dropped, ...], pa.DataType]:
-    """Fields of older versions that the newest lacks: no column goes because a schema changed.
-
-    A document of JSON that has more than its columns stays bytes, so that nothing is lost there.
-    """
-    if not pa.types.is_struct(arrow_type) or reader.type is SchemaType.JSON:
-        return (), arrow_type
-    spoken, fields, more = language(reader.type), list(arrow_type), []
-    taken = {each.name.lower() for each in fields} | spoken.other_names(reader, registry)
+def _older(
+    reader: Version, versions: Sequence[Version], name: str, registry: Registry
+) -> Iterator[tuple[Version, pa.DataType]]:
+    """The other versions of a type, and what columns they have for themselves."""
     for version in dict.fromkeys(each for each in versions if each.type is reader.type):
         try:
-            if version == reader or name not in spoken.all_names(version, registry):
-                continue
-            own = _own_type(version, name, registry)
+            if version != reader and name in language(reader.type).all_names(version, registry):
+                yield version, _own_type(version, name, registry)
         except SchemaError:
             continue
+
+
+def _with_older(
+    made: RecordType, others: Iterable[tuple[Version, pa.DataType]], registry: Registry
+) -> RecordType:
+    """The same with all columns that older versions had: none goes because a schema changed.
+
+    An older version that would change other columns is left out, as one that comes to too much.
+    """
+    spoken, reader = language(made.type), made.reader
+    for version, own in others:
+        if extends(made.arrow_type, own):
+            continue
+        older = (*made.older, version)
+        try:
+            merged = spoken.decoder(reader, reader, made.name, registry, older=older)
+        except SchemaError:
+            continue
+        arrow_type = fit_type(merged.arrow_type)
+        if extends(arrow_type, made.arrow_type):
+            made = replace(made, arrow_type=arrow_type, older=older)
+    return made
+
+
+def _with_messages(
+    made: RecordType, others: Iterable[tuple[Version, pa.DataType]], registry: Registry
+) -> RecordType:
+    """The same for messages, as far as their own fields go."""
+    if not pa.types.is_struct(made.arrow_type):
+        return made
+    fields, more = list(made.arrow_type), []
+    taken = {each.name.lower() for each in fields}
+    for version, own in others:
         gone = [each for each in own if each.name.lower() not in taken]
         fields += gone
         taken |= {each.name.lower() for each in gone}
         more += [Dropped(version, tuple(each.name for each in gone))] if gone else []
-    return tuple(more), pa.struct(fields)
+    return replace(made, arrow_type=pa.struct(fields), more=tuple(more))
 
 
 def _tell_rules(groups: dict[tuple[SchemaType, str], list[_FoundSchema]], told: list[str]) -> None:
@@ -418,7 +446,7 @@ class PayloadDecoder:
             return Fault.OTHER_TYPE
         kind = self.plan.types[at]
         try:
-            made = spoken.decoder(version, kind.reader, name, registry, writer.wire)
+            made = spoken.decoder(version, kind.reader, name, registry, writer.wire, kind.older)
             if _loses_fields(version, kind, name, registry):
                 return Fault.LOSES_FIELDS
             return at, _with_dropped(made, kind, version, name, registry, writer.wire)
@@ -463,7 +491,7 @@ def _loses_fields(writer: Version, kind: RecordType, name: str, registry: Regist
     if writer == kind.reader:
         return False
     spoken = language(kind.type)
-    lost = spoken.lost_fields(writer, kind.reader, name, registry)
+    lost: set[str] = spoken.lost_fields(writer, kind.reader, name, registry, kind.older)
     for each in kind.more:
         if lost.intersection(each.names):
             still = spoken.lost_fields(writer, each.version, name, registry)

@@ -49,6 +49,23 @@ def _fit_plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def extends(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether a type has all that another has, at every depth, as it is there.
+
+    >>> few, more = pa.struct([("a", pa.int64())]), pa.struct([("b", pa.bool_()), ("a", pa.int64())])
+    >>> extends(more, few), extends(pa.list_(more), pa.list_(few)), extends(few, more)
+    (True, True, False)
+    """
+    if pa.types.is_struct(kind) and pa.types.is_struct(other):
+        fields = {field.name: field.type for field in kind}
+        return all(field.name in fields and extends(fields[field.name], field.type) for field in other)
+    if pa.types.is_list(kind) and pa.types.is_list(other):
+        return extends(kind.value_type, other.value_type)
+    if pa.types.is_map(kind) and pa.types.is_map(other):
+        return extends(kind.key_type, other.key_type) and extends(kind.item_type, other.item_type)
+    return bool(kind.equals(other))
+
+
 def fit(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """A column in the type that `fit_type` gives; ArrowInvalid if a time has no room there."""
     if column.type.equals(kind):

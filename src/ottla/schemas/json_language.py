@@ -5,9 +5,9 @@ A document must be what its columns say, with no property beside them: one that 
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -49,7 +49,13 @@ def split(
     yield MessagePart(np.arange(len(payloads)), payloads)
 
 
-def lost_fields(writer: Version, reader: Version, name: str, registry: Registry) -> set[str]:  # noqa: ARG001
+def lost_fields(
+    writer: Version,  # noqa: ARG001
+    reader: Version,  # noqa: ARG001
+    name: str,  # noqa: ARG001
+    registry: Registry,  # noqa: ARG001
+    older: tuple[Version, ...] = (),  # noqa: ARG001
+) -> set[str]:
     """None: a document that has more than the columns stays bytes."""
     return set()
 
@@ -60,16 +66,27 @@ def decoder(
     name: str,  # noqa: ARG001
     registry: Registry,
     wire: WireFormat = WireFormat.CONFLUENT,  # noqa: ARG001
+    older: tuple[Version, ...] = (),
 ) -> "DocumentDecoder":
     """What decodes documents."""
-    needed = tuple((each.name, one.text) for each, one in registry.referenced(reader))
-    return _decoder(reader.text, needed)
+    return _decoder(tuple(_texts(each, registry) for each in (reader, *older)))
+
+
+_Texts = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def _texts(version: Version, registry: Registry) -> _Texts:
+    needed = registry.referenced(version)
+    return version.text, tuple((each.name, one.text) for each, one in needed)
 
 
 @lru_cache(maxsize=64)
-def _decoder(text: str, references: tuple[tuple[str, str], ...]) -> "DocumentDecoder":
-    others = {name: _loaded(each) for name, each in references}
-    arrow_type, take = _Mapping(_loaded(text), others).map()
+def _decoder(versions: tuple[_Texts, ...]) -> "DocumentDecoder":
+    documents = [
+        _Document(_loaded(text), {name: _loaded(each) for name, each in references})
+        for text, references in versions
+    ]
+    arrow_type, take = _Mapping().map(documents)
     return DocumentDecoder(arrow_type, take)
 
 
@@ -117,70 +134,98 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-class _Mapping:
-    """A schema while its columns are found; what is too much or goes in circles is text."""
+class _Document(NamedTuple):
+    """A schema, and what names in it mean."""
 
-    def __init__(self, root: Any, others: dict[str, Any]) -> None:
-        self.root = root
-        self.others = others
+    root: Any
+    others: dict[str, Any]
+
+
+class _Place(NamedTuple):
+    """A part of a schema, and the document that it is in."""
+
+    schema: Any
+    document: _Document
+
+
+class _Mapping:
+    """Schemas while their columns are found; what is too much or goes in circles is text."""
+
+    def __init__(self) -> None:
         self.count = 0
 
-    def map(self) -> tuple[pa.DataType, Take]:
-        return self._map(self.root, self.root, 0, ())
+    def map(self, documents: Sequence[_Document]) -> tuple[pa.DataType, Take]:
+        """The columns of the first, and what objects of the others have beside them."""
+        return self._map([_Place(each.root, each) for each in documents], 0, ())
 
     def _map(
-        self, schema: Any, root: Any, depth: int, around: tuple[int, ...]
+        self, places: Sequence[_Place], depth: int, around: tuple[int, ...]
     ) -> tuple[pa.DataType, Take]:
         self.count += 1
-        found = self._follow(schema, root)
-        if found is None or self.count > _MOST_TYPES or depth > _MOST_DEPTH:
+        first, *older = map(_follow, places)
+        if first is None or self.count > _MOST_TYPES or depth > _MOST_DEPTH:
             return pa.string(), _as_text
-        schema, root = found
-        if id(schema) in around:
+        if id(first.schema) in around:
             return pa.string(), _as_text
-        around = (*around, id(schema))
-        kind = _kind(schema)
+        around = (*around, id(first.schema))
+        kind = _kind(first.schema)
         if kind in _PLAIN:
             return _PLAIN[kind]
+        alike = [first, *(each for each in older if each and _kind(each.schema) == kind)]
         if kind == "optional":
-            (chosen,) = (each for each in _choices(schema) if not _is_null(each))
-            return self._map(chosen, root, depth + 1, around)
+            return self._map([_chosen(each) for each in alike], depth + 1, around)
         if kind == "array":
-            item, take = self._map(schema["items"], root, depth + 1, around)
+            items = [_Place(each.schema["items"], each.document) for each in alike]
+            item, take = self._map(items, depth + 1, around)
             return pa.list_(item), _take_list(take)
         if kind == "object":
-            return self._map_object(schema, root, depth, around)
+            return self._map_object(alike, depth, around)
         return pa.string(), _as_text
 
     def _map_object(
-        self, schema: Any, root: Any, depth: int, around: tuple[int, ...]
+        self, alike: Sequence[_Place], depth: int, around: tuple[int, ...]
     ) -> tuple[pa.DataType, Take]:
+        named: dict[str, list[_Place]] = {}
+        lower: set[str] = set()
+        for each in alike:
+            for name, schema in each.schema["properties"].items():
+                if name in named or name.lower() not in lower:
+                    named.setdefault(name, []).append(_Place(schema, each.document))
+                    lower.add(name.lower())
         fields, takes = [], {}
-        for name, each in schema["properties"].items():
-            kind, take = self._map(each, root, depth + 1, around)
+        for name, places in named.items():
+            kind, take = self._map(places, depth + 1, around)
             fields.append(pa.field(name, kind))
             takes[name] = take
             if self.count > _MOST_TYPES:
                 return pa.string(), _as_text
         return pa.struct(fields), _take_object(takes)
 
-    def _follow(self, schema: Any, root: Any) -> tuple[dict[str, Any], Any] | None:
-        """The schema that references lead to, and the document that it is in."""
-        for _ in range(_MOST_REFS):
-            if not isinstance(schema, dict):
+
+def _follow(place: _Place) -> _Place | None:
+    """The schema that references lead to."""
+    schema, document = place
+    for _ in range(_MOST_REFS):
+        if not isinstance(schema, dict):
+            return None
+        target = schema.get("$ref")
+        if target is None:
+            return _Place(schema, document)
+        if not isinstance(target, str):
+            return None
+        other, _, pointer = target.partition("#")
+        if other:
+            if other not in document.others:
                 return None
-            target = schema.get("$ref")
-            if target is None:
-                return schema, root
-            if not isinstance(target, str):
-                return None
-            document, _, pointer = target.partition("#")
-            if document:
-                if document not in self.others:
-                    return None
-                root = self.others[document]
-            schema = _at(root, pointer)
-        return None
+            document = _Document(document.others[other], document.others)
+        schema = _at(document.root, pointer)
+    return None
+
+
+def _chosen(place: _Place) -> _Place:
+    """The one choice that is not null."""
+    (chosen,) = (each for each in _choices(place.schema) if not _is_null(each))
+    return _Place(chosen, place.document)
 
 
 def _at(root: Any, pointer: str) -> Any:

@@ -251,12 +251,13 @@ def all_names(version: Version, registry: Registry) -> list[str]:
     return found
 
 
-def other_names(version: Version, registry: Registry) -> set[str]:  # noqa: ARG001
-    """Fields are known by their numbers: one that has another name now is another column."""
-    return set()
-
-
-def lost_fields(writer: Version, reader: Version, name: str, registry: Registry) -> set[str]:
+def lost_fields(
+    writer: Version,
+    reader: Version,
+    name: str,
+    registry: Registry,
+    older: tuple[Version, ...] = (),  # noqa: ARG001
+) -> set[str]:
     """Fields of the writer's message that the reader's has no number for, or not for all inside."""
     given, wanted = (_find_message(_files(one, registry), name) for one in (writer, reader))
     lost = set()
@@ -296,6 +297,7 @@ def decoder(
     name: str,
     registry: Registry,
     wire: WireFormat = WireFormat.CONFLUENT,  # noqa: ARG001
+    older: tuple[Version, ...] = (),  # noqa: ARG001
 ) -> "MessageDecoder":
     """What decodes messages of a name."""
     return _decoder(_files(reader, registry), name)
