@@ -1,4 +1,4 @@
-"""Registries on loopback, as far as serialisers ask them: Confluent's, Apicurio's and AWS Glue's."""
+"""Registries on loopback, as far as serialisers ask: Confluent's, Apicurio's and AWS Glue's."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ class Registered:
         return uuid.UUID(bytes=hashed.digest())
 
     def record(self) -> tuple[bytes, bytes]:
-        """Key and value of the topic `_schemas`, in the order in which the registry writes fields."""
+        """Key and value of the topic `_schemas`, their fields in the order of the registry."""
         key = {"keytype": "SCHEMA", "subject": self.subject, "version": self.version, "magic": 1}
         value: dict[str, Any] = {"subject": self.subject, "version": self.version, "id": self.id}
         if self.type != "AVRO":
@@ -98,8 +98,8 @@ class SchemaServer:
             assert path == ["groups", "default", "artifacts"], path
             content = body["firstVersion"]["content"]
             needed = [
-                {"name": each["name"], "subject": each["artifactId"], "version": int(each["version"])}
-                for each in content.get("references") or ()
+                {"name": one["name"], "subject": one["artifactId"], "version": int(one["version"])}
+                for one in content.get("references") or ()
             ]
             kind, text = body["artifactType"], content["content"]
             found = self.add(body["artifactId"], kind, text, needed)
@@ -158,9 +158,7 @@ def serve(answer: Callable[[str, list[str], Any, str], Answer]) -> Iterator[str]
             sent = self.body()
             body = json.loads(sent) if sent else None
             path = [unquote(part) for part in urlsplit(self.path).path.split("/")[1:]]
-            code, found = answer(
-                self.command, path, body, self.headers.get("X-Amz-Target") or ""
-            )
+            code, found = answer(self.command, path, body, self.headers.get("X-Amz-Target") or "")
             data = found.encode() if isinstance(found, str) else json.dumps(found).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")

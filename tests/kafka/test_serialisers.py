@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -227,7 +226,12 @@ class Values:
 KINDS = ("avro", "protobuf", "json")
 PLACES = {"prefix": False, "headers": True}
 TOPICS = [
-    *(f"{who}-{kind}-{place}" for who in ("python", "npm", "apicurio") for kind in KINDS for place in PLACES),
+    *(
+        f"{who}-{kind}-{place}"
+        for who in ("python", "npm", "apicurio")
+        for kind in KINDS
+        for place in PLACES
+    ),
     *(f"glue-{kind}-{packed}" for kind in KINDS for packed in ("none", "zlib")),
 ]
 
@@ -344,7 +348,7 @@ def write_files(folder: Path, server: SchemaServer, *, by_uuid: bool) -> None:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The log directory of a stopped broker, and folders with the schemas of other registries."""
     folder = tmp_path_factory.mktemp("serialisers")
     values = Values(folder)
@@ -369,7 +373,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pa
         broker.stop()
     write_files(folder / "apicurio", apicurio, by_uuid=False)
     write_files(folder / "glue", glue, by_uuid=True)
-    yield broker.log_dir, folder
+    return broker.log_dir, folder
 
 
 def _sent(one: Registered) -> Sent:

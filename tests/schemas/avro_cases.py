@@ -205,8 +205,14 @@ def thorough(schema: Json, types: Named) -> list[Json]:
 
 
 _SIMPLE: dict[str, Json] = {
-    **{"null": None, "boolean": True, "int": 1, "long": 1, "float": 1.0, "double": 1.0},
-    **{"bytes": b"1", "string": "1"},
+    "null": None,
+    "boolean": True,
+    "int": 1,
+    "long": 1,
+    "float": 1.0,
+    "double": 1.0,
+    "bytes": b"1",
+    "string": "1",
 }
 
 

@@ -55,9 +55,7 @@ class _Merging:
         """Branches of one kind and name, or the only ones."""
         ours = [at for at in self._branches(number) if self.types[at].kind != "null"]
         theirs = [
-            at
-            for at in (self.older[other].branches or (other,))
-            if self.older[at].kind != "null"
+            at for at in (self.older[other].branches or (other,)) if self.older[at].kind != "null"
         ]
         if len(ours) == len(theirs) == 1:
             return [(ours[0], theirs[0])]

@@ -263,7 +263,7 @@ def _choose_reader(
         others = _older(version, versions, name, registry)
         made = RecordType(name, name, kind, version, arrow_type)
         if kind is SchemaType.PROTOBUF:
-            return _with_messages(made, others, registry)
+            return _with_messages(made, others)
         return _with_older(made, others, registry)
     return None
 
@@ -307,9 +307,7 @@ def _with_older(
     return made
 
 
-def _with_messages(
-    made: RecordType, others: Iterable[tuple[Version, pa.DataType]], registry: Registry
-) -> RecordType:
+def _with_messages(made: RecordType, others: Iterable[tuple[Version, pa.DataType]]) -> RecordType:
     """The same for messages, as far as their own fields go."""
     if not pa.types.is_struct(made.arrow_type):
         return made
@@ -392,15 +390,16 @@ class PayloadDecoder:
             work.fail(Fault.NOT_NAMED if is_bare else Fault.UNKNOWN, named.writer, named.rows)
             return
         if version.encoding_rules or (named.writer.is_json and version.type is SchemaType.AVRO):
-            why = Fault.ENCODED if version.encoding_rules else Fault.AS_JSON
-            work.fail(why, named.writer, named.rows)
+            hidden = Fault.ENCODED if version.encoding_rules else Fault.AS_JSON
+            work.fail(hidden, named.writer, named.rows)
             return
         payloads, rows = named.payloads(work.values), named.rows
         if named.writer.is_zipped:
-            payloads, broken, large = unzip(payloads, work.budget)
-            work.fail(Fault.TOO_LARGE, named.writer, rows[large])
-            work.fail(Fault.NO_ZLIB, named.writer, rows[broken])
-            payloads, rows = _without(broken | large, payloads, rows)
+            unzipped = unzip(payloads, work.budget)
+            work.fail(Fault.TOO_LARGE, named.writer, rows[unzipped.is_too_large])
+            work.fail(Fault.NO_ZLIB, named.writer, rows[unzipped.is_broken])
+            bad = unzipped.is_too_large | unzipped.is_broken
+            payloads, rows = _without(bad, unzipped.payloads, rows)
             work.spend(payloads)
             if work.is_full:
                 return

@@ -52,13 +52,14 @@ def _fit_plain(kind: pa.DataType) -> pa.DataType:
 def extends(kind: pa.DataType, other: pa.DataType) -> bool:
     """Whether a type has all that another has, at every depth, as it is there.
 
-    >>> few, more = pa.struct([("a", pa.int64())]), pa.struct([("b", pa.bool_()), ("a", pa.int64())])
+    >>> few = pa.struct([("a", pa.int64())])
+    >>> more = pa.struct([("b", pa.bool_()), ("a", pa.int64())])
     >>> extends(more, few), extends(pa.list_(more), pa.list_(few)), extends(few, more)
     (True, True, False)
     """
     if pa.types.is_struct(kind) and pa.types.is_struct(other):
-        fields = {field.name: field.type for field in kind}
-        return all(field.name in fields and extends(fields[field.name], field.type) for field in other)
+        own = {field.name: field.type for field in kind}
+        return all(each.name in own and extends(own[each.name], each.type) for each in other)
     if pa.types.is_list(kind) and pa.types.is_list(other):
         return extends(kind.value_type, other.value_type)
     if pa.types.is_map(kind) and pa.types.is_map(other):

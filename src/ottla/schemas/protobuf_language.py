@@ -42,6 +42,7 @@ _ENDS: Final = pa.array([-(2**63), 2**63 - 1], pa.int64())
 _BROKEN: Final = 1
 _TOO_LARGE: Final = 2
 _SLICE_BYTES: Final = 256 << 10
+_IS_MAP_ENTRY: Final = b"\x38\x01"  # option 7 of a message
 _MAP_ENTRY: Final = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
 _CHILD: Final = """
 import resource, sys
@@ -134,7 +135,7 @@ def _mark_maps(messages: Any) -> None:
     for each in messages:
         if each.options.no_standard_descriptor_accessor:
             each.options.ClearField("no_standard_descriptor_accessor")
-            each.options.map_entry = True
+            each.options.MergeFromString(_IS_MAP_ENTRY)
         _mark_maps(each.nested_type)
 
 
@@ -358,14 +359,16 @@ class MessageDecoder:
     def _converted(self, payloads: pa.Array) -> pa.Array:
         whole = pa.concat_arrays([payloads.slice(0, 0), payloads])  # ptars knows no offsets
         try:
-            columns = self._read(whole).columns
+            found = self._read(whole)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # as above
             raise ValueError(str(error)) from None
-        if any(map(_is_saturated, columns)):
+        if found.num_rows != len(whole):  # seen with a map whose value has another name
+            raise ValueError("rows are missing")
+        if any(map(_is_saturated, found.columns)):
             raise ValueError("a time has no room in its column")
-        return pa.StructArray.from_arrays(columns, fields=list(self.arrow_type))
+        return pa.StructArray.from_arrays(found.columns, fields=list(self.arrow_type))
 
     def _texts(self, payloads: pa.Array) -> pa.Array:
         from google.protobuf import json_format, message, message_factory

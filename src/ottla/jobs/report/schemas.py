@@ -1,4 +1,4 @@
-"""Which schemas topics use, since when and until when, and how much of their records is not decoded.
+"""Which schemas topics use, from when to when, and how many of their records are not decoded.
 
 Some windows of each partition are looked at, from its first records to its last.
 """
