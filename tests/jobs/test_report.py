@@ -129,6 +129,7 @@ def test_commands_choose_what_the_report_was_asked_for(tmp_path: Path) -> None:
     which = "--topic a --topic 'b c' --partition 1"
     assert rows[0]["commands"] == {
         "contents": f"ottla ls {root} {which}",
+        "schemas": f"ottla schemas {root} --topic a --topic 'b c'",
         "health": f"ottla verify {root} {which}",
         "transactions": f"ottla transactions {root} {which} --now @{NOW}",
         "whatIf": f"ottla report {root} -o report.html {which} --price-per-gb-month 0.5"

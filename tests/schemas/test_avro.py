@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ottla.schemas.avro import (
     decode_avro,
     parse_avro,
 )
+from ottla.schemas.fitting import bisect, fit, fit_type
 from ottla.schemas.wire import Wire, fingerprint, split
 from schemas.avro_cases import (
     LOGICAL,
@@ -391,6 +393,22 @@ def test_kernels_compile_for_one_signature() -> None:
         assert split(one, Wire.CONFLUENT).payloads().equals(one.cast(pa.binary()))
     for kernel in (check, fill, skip, split_wire, gather_spans):
         assert len(kernel.overloads) <= 1, kernel
+
+
+@given(st.data())
+def test_parquet_gives_back_what_was_decoded(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    types = named(schema)
+    drawn = data.draw(st.lists(values(schema, types), min_size=1, max_size=4))
+    datums = [None, *(encode(schema, one, types) for one in drawn)]
+    array, _ = decode_avro(program_of(schema), pa.array(datums, pa.binary()), LIMIT)
+    kind = fit_type(array.type)
+    column, _ = bisect(array, partial(fit, kind=kind), kind)
+    column.validate(full=True)
+    stream = pa.BufferOutputStream()
+    pq.write_table(pa.table({"value": column}), stream)
+    again = pq.read_table(pa.BufferReader(stream.getvalue()))["value"].combine_chunks()
+    assert repr(as_numbers(again).to_pylist()) == repr(as_numbers(column).to_pylist())
 
 
 def test_parquet_takes_every_type(tmp_path: Path) -> None:

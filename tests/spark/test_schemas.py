@@ -1,5 +1,6 @@
 """Typed columns by schemas in Spark: of an export, and of the source."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,13 @@ def test_spark_reads_the_same(spark: SparkSession, tmp_path: Path) -> None:
     assert loaded.select("valueRaw").collect()[8].valueRaw == b"text"
     with pytest.raises(Exception, match="the columns of one topic"):
         source.option("subscribe", "orders,_schemas").load(str(logs)).schema  # noqa: B018
+
+
+def test_columns_stay_what_a_query_was_told(spark: SparkSession, tmp_path: Path) -> None:
+    """The registry is read once, when the columns are asked for."""
+    write_orders(tmp_path)
+    source = spark.read.format("kafka-log").option("valueAs", "registry")
+    loaded = source.option("subscribe", "orders").load(str(tmp_path)).orderBy("offset")
+    shutil.rmtree(tmp_path / "_schemas-0")
+    rows = loaded.select("value").collect()
+    assert [row.value and row.value.asDict() for row in rows] == EXPECTED

@@ -1,6 +1,5 @@
 """Avro as one of the languages of schemas: what the registry knows, for the decoder of datums."""
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -17,12 +16,13 @@ from ottla.schemas.avro import (
 )
 from ottla.schemas.avro_merge import merge_avro
 from ottla.schemas.avro_resolve import find_lost
-from ottla.schemas.payloads import Faults, MessagePart, Named
+from ottla.schemas.payloads import Faults, split_whole
 from ottla.schemas.registry import Registry, Version
 from ottla.schemas.wire import fingerprint
 from ottla.schemas.wires import WireFormat
 
 _RAW: Final = "bytes"
+split = split_whole
 
 
 @lru_cache(maxsize=256)
@@ -76,17 +76,6 @@ class AvroDecoder:
     def say(self, fault: int) -> str:
         """What is wrong, in a word."""
         return AvroFault(fault).name.lower().replace("_", "-")
-
-
-def split(
-    payloads: pa.Array,
-    named: Named,  # noqa: ARG001
-    values: pa.Array,  # noqa: ARG001
-    version: Version,  # noqa: ARG001
-    registry: Registry,  # noqa: ARG001
-) -> Iterator[MessagePart]:
-    """A schema of Avro has one type."""
-    yield MessagePart(np.arange(len(payloads)), payloads)
 
 
 def names(version: Version, registry: Registry, indexes: tuple[int, ...]) -> list[str]:  # noqa: ARG001

@@ -5,7 +5,7 @@ A document must be what its columns say, with no property beside them: one that 
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.errors import SchemaError
-from ottla.schemas.payloads import Faults, MessagePart, Named
+from ottla.schemas.payloads import Faults, split_whole
 from ottla.schemas.registry import Registry, Version, split_subject
 from ottla.schemas.wires import WireFormat
 
@@ -24,6 +24,7 @@ _MOST_REFS: Final = 32  # one after the other
 _BROKEN: Final = 1
 _TOO_LARGE: Final = 2
 Take = Callable[[Any], Any]
+split = split_whole
 
 
 def names(version: Version, registry: Registry, indexes: tuple[int, ...]) -> list[str]:  # noqa: ARG001
@@ -36,17 +37,6 @@ def names(version: Version, registry: Registry, indexes: tuple[int, ...]) -> lis
 def all_names(version: Version, registry: Registry) -> list[str]:
     """The same: there is one."""
     return names(version, registry, (0,))
-
-
-def split(
-    payloads: pa.Array,
-    named: Named,  # noqa: ARG001
-    values: pa.Array,  # noqa: ARG001
-    version: Version,  # noqa: ARG001
-    registry: Registry,  # noqa: ARG001
-) -> Iterator[MessagePart]:
-    """A schema has one type."""
-    yield MessagePart(np.arange(len(payloads)), payloads)
 
 
 def lost_fields(
@@ -141,7 +131,7 @@ class _Document(NamedTuple):
     others: dict[str, Any]
 
 
-class _Place(NamedTuple):
+class _SchemaPart(NamedTuple):
     """A part of a schema, and the document that it is in."""
 
     schema: Any
@@ -156,10 +146,10 @@ class _Mapping:
 
     def map(self, documents: Sequence[_Document]) -> tuple[pa.DataType, Take]:
         """The columns of the first, and what objects of the others have beside them."""
-        return self._map([_Place(each.root, each) for each in documents], 0, ())
+        return self._map([_SchemaPart(each.root, each) for each in documents], 0, ())
 
     def _map(
-        self, places: Sequence[_Place], depth: int, around: tuple[int, ...]
+        self, places: Sequence[_SchemaPart], depth: int, around: tuple[int, ...]
     ) -> tuple[pa.DataType, Take]:
         self.count += 1
         first, *older = map(_follow, places)
@@ -175,7 +165,7 @@ class _Mapping:
         if kind == "optional":
             return self._map([_chosen(each) for each in alike], depth + 1, around)
         if kind == "array":
-            items = [_Place(each.schema["items"], each.document) for each in alike]
+            items = [_SchemaPart(each.schema["items"], each.document) for each in alike]
             item, take = self._map(items, depth + 1, around)
             return pa.list_(item), _take_list(take)
         if kind == "object":
@@ -183,14 +173,14 @@ class _Mapping:
         return pa.string(), _as_text
 
     def _map_object(
-        self, alike: Sequence[_Place], depth: int, around: tuple[int, ...]
+        self, alike: Sequence[_SchemaPart], depth: int, around: tuple[int, ...]
     ) -> tuple[pa.DataType, Take]:
-        named: dict[str, list[_Place]] = {}
+        named: dict[str, list[_SchemaPart]] = {}
         lower: set[str] = set()
         for each in alike:
             for name, schema in each.schema["properties"].items():
                 if name in named or name.lower() not in lower:
-                    named.setdefault(name, []).append(_Place(schema, each.document))
+                    named.setdefault(name, []).append(_SchemaPart(schema, each.document))
                     lower.add(name.lower())
         fields, takes = [], {}
         for name, places in named.items():
@@ -202,7 +192,7 @@ class _Mapping:
         return pa.struct(fields), _take_object(takes)
 
 
-def _follow(place: _Place) -> _Place | None:
+def _follow(place: _SchemaPart) -> _SchemaPart | None:
     """The schema that references lead to."""
     schema, document = place
     for _ in range(_MOST_REFS):
@@ -210,7 +200,7 @@ def _follow(place: _Place) -> _Place | None:
             return None
         target = schema.get("$ref")
         if target is None:
-            return _Place(schema, document)
+            return _SchemaPart(schema, document)
         if not isinstance(target, str):
             return None
         other, _, pointer = target.partition("#")
@@ -222,10 +212,10 @@ def _follow(place: _Place) -> _Place | None:
     return None
 
 
-def _chosen(place: _Place) -> _Place:
+def _chosen(place: _SchemaPart) -> _SchemaPart:
     """The one choice that is not null."""
     (chosen,) = (each for each in _choices(place.schema) if not _is_null(each))
-    return _Place(chosen, place.document)
+    return _SchemaPart(chosen, place.document)
 
 
 def _at(root: Any, pointer: str) -> Any:

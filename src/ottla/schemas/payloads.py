@@ -83,6 +83,17 @@ class MessagePart(NamedTuple):
     indexes: tuple[int, ...] = (0,)
 
 
+def split_whole(
+    payloads: pa.Array,
+    named: Named,  # noqa: ARG001
+    values: pa.Array,  # noqa: ARG001
+    version: Version,  # noqa: ARG001
+    registry: Registry,  # noqa: ARG001
+) -> Iterator[MessagePart]:
+    """Payloads of a language whose schemas have one type each."""
+    yield MessagePart(np.arange(len(payloads)), payloads)
+
+
 def split_column(
     values: pa.Array, headers: pa.Array | None, side: str, wire: WireFormat, registry: Registry
 ) -> Iterator[Named]:

@@ -331,6 +331,8 @@ class MessageDecoder:
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
                 raise SchemaError(f"ptars does not take it: {error}") from None
+            if len(self.arrow_type) != len(descriptor.fields):
+                self.handler, self.arrow_type = None, pa.string()  # it passes over odd fields
 
     def _read(self, payloads: pa.Array) -> pa.RecordBatch:
         assert self.handler is not None
@@ -364,8 +366,6 @@ class MessageDecoder:
             raise
         except BaseException as error:  # as above
             raise ValueError(str(error)) from None
-        if found.num_rows != len(whole):  # seen with a map whose value has another name
-            raise ValueError("rows are missing")
         if any(map(_is_saturated, found.columns)):
             raise ValueError("a time has no room in its column")
         return pa.StructArray.from_arrays(found.columns, fields=list(self.arrow_type))
