@@ -119,8 +119,8 @@ def _describe(files: tuple[tuple[str, str], ...]) -> Any:
     else:
         made = _run_protoc(files)
         protos = list(descriptor_pb2.FileDescriptorSet.FromString(made).file)
-        for proto in protos:
-            _mark_maps(proto.message_type)
+    for proto in protos:
+        _mark_maps(proto.message_type)
     pool = descriptor_pool.DescriptorPool()
     try:
         for proto in protos:
@@ -131,11 +131,18 @@ def _describe(files: tuple[tuple[str, str], ...]) -> Any:
 
 
 def _mark_maps(messages: Any) -> None:
-    """Make entries of maps again of what `_write_proto` wrote for them."""
+    """Make entries of maps again of what `_write_proto` wrote for them.
+
+    Some that stand in descriptors are none: Python and ptars do not look, and fail later.
+    """
     for each in messages:
         if each.options.no_standard_descriptor_accessor:
             each.options.ClearField("no_standard_descriptor_accessor")
             each.options.MergeFromString(_IS_MAP_ENTRY)
+        if each.options.map_entry:
+            fields = [(field.name, field.number) for field in each.field]
+            if fields != [("key", 1), ("value", 2)]:
+                raise SchemaError(f"the map entry {each.name[:100]!r} is not a key and a value")
         _mark_maps(each.nested_type)
 
 
