@@ -17,6 +17,7 @@ from ottla.kernels.avro.check import check
 from ottla.kernels.avro.fill import fill
 from ottla.kernels.avro.skip import skip
 from ottla.kernels.avro.wire import gather_spans, split_wire
+from ottla.schemas import avro
 from ottla.schemas.avro import (
     AvroFault,
     AvroProgram,
@@ -26,6 +27,7 @@ from ottla.schemas.avro import (
     parse_avro,
 )
 from ottla.schemas.fitting import bisect, fit, fit_type
+from ottla.schemas.spans import spans_of
 from ottla.schemas.wire import Wire, fingerprint, split
 from schemas.avro_cases import (
     LOGICAL,
@@ -105,6 +107,49 @@ def test_every_prefix_and_flipped_byte_gives_a_value_or_one_fault(data: st.DataO
             continue
         if not fault:
             assert same(plain(schema, types, one), expected), (piece, one, expected)
+
+
+@given(st.data())
+def test_one_pass_is_as_good_as_two_or_gives_up(data: st.DataObject) -> None:
+    """From the first datum it guesses how much room there must be for all."""
+    schema = data.draw(schemas())
+    types = named(schema)
+    drawn = data.draw(st.lists(values(schema, types), min_size=2, max_size=4))
+    datums = [encode(schema, one, types) for one in drawn]
+    if data.draw(st.booleans()):
+        last = datums[-1]
+        at = data.draw(st.integers(0, len(last)))
+        datums[-1] = last[:at] + data.draw(st.sampled_from([b"", b"\xff", b"\0"])) + last[at + 1 :]
+    program, column = program_of(schema), pa.array([*datums, None], pa.binary())
+    array, faults = decode_avro(program, column, LIMIT)
+    spans = spans_of(column)
+    for step in (1, len(column)):
+        made = avro._fill_at_once(program, *spans, LIMIT, step)
+        if made is None:
+            continue
+        assert not faults.any()
+        once = made.array(program.code.top)
+        once.validate(full=True)
+        assert repr(as_numbers(once).to_pylist()) == repr(as_numbers(array).to_pylist())
+
+
+@pytest.mark.skipif(INTERPRETED, reason="it takes too long")
+def test_many_datums_are_what_each_is_alone() -> None:
+    """Alike, of which the last need more room than was guessed, and one of which is broken."""
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": "string"}, {"name": "b", "type": in_array("long")}],
+    }
+    short, long = b"\x02x\0", b"\xc0\x3e" + b"y" * 4000 + b"\x04\x02\x04\0"
+    expected = [{"a": "x", "b": []}] * 9000
+    assert decode([short] * 9000, schema) == (expected, [0] * 9000)
+    found, faults = decode([short] * 9000 + [long] * 100, schema)
+    assert found == expected + [{"a": "y" * 4000, "b": [1, 2]}] * 100
+    assert not any(faults)
+    found, faults = decode([*[short] * 8000, b"\x04x", *[short] * 1000], schema)
+    assert found == [*expected[:8000], None, *expected[8000:]]
+    assert faults.index(AvroFault.TRUNCATED) == 8000
 
 
 @given(st.data())

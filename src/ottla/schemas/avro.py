@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,10 @@ __all__ = [
 
 MAX_MEMORY = 2**31 - 2**16  # bounds of Arrow's strings and lists are 32 bits wide
 _CALLS = 256  # numbers: two for each call of a type that contains itself, or list in it
+_SAMPLED: Final = 256  # datums that tell of the others
+_WORTH_IT: Final = 8  # times as many as these
+_MORE: Final = 1.2
+_SPARE: Final = 4096
 
 
 class AvroFault(IntEnum):
@@ -122,37 +126,15 @@ def decode_spans(
         return pa.nulls(rows, program.arrow_type), faults
     counters = np.zeros(code.counters, dtype=np.int64)
     counters[0] = rows
-    stack = np.zeros(3 * code.levels + 1, dtype=np.int64)
-    calls = np.zeros(_CALLS, dtype=np.int64)
-    cost = check(
-        data,
-        starts,
-        sizes,
-        code.code,
-        code.table,
-        code.constants,
-        counters,
-        np.zeros_like(counters),
-        stack,
-        calls,
-        faults,
-        rows * program.row_bytes,
-        budget,
+    step = rows // _SAMPLED
+    guessed = (
+        _fill_at_once(program, data, starts, sizes, budget, step) if step > _WORTH_IT else None
     )
+    if guessed is not None:
+        return guessed.array(code.top), faults
+    cost = _check(code, data, starts, sizes, counters, faults, rows * program.row_bytes, budget)
     memory = _Filling(code, counters)
-    fill(
-        data,
-        starts,
-        sizes,
-        memory.code,
-        code.table,
-        code.constants,
-        np.zeros_like(counters),
-        stack,
-        calls,
-        faults,
-        memory.columns,
-    )
+    _fill(code, memory, data, starts, sizes, counters, faults)
     if not code.kept:
         return memory.array(code.top), faults
     memory.texts = TextReader(program.writer, program.reader, budget - cost)
@@ -168,12 +150,76 @@ def decode_spans(
     return array, faults_now
 
 
+def _check(
+    code: Code,
+    data: Bytes,
+    starts: Int64s,
+    sizes: Int64s,
+    counters: Int64s,
+    faults: npt.NDArray[np.uint8],
+    cost: int,
+    budget: int,
+) -> int:
+    stack = np.zeros(3 * code.levels + 1, dtype=np.int64)
+    calls = np.zeros(_CALLS, dtype=np.int64)
+    saved = np.zeros_like(counters)
+    given = (data, starts, sizes, code.code, code.table, code.constants)
+    return check(*given, counters, saved, stack, calls, faults, cost, budget)
+
+
+def _fill(
+    code: Code,
+    memory: "_Filling",
+    data: Bytes,
+    starts: Int64s,
+    sizes: Int64s,
+    room: Int64s,
+    faults: npt.NDArray[np.uint8],
+) -> bool:
+    """Whether all datums were sound and had room; then the columns are as long as these are."""
+    stack = np.zeros(3 * code.levels + 1, dtype=np.int64)
+    calls = np.zeros(_CALLS, dtype=np.int64)
+    counters = np.zeros_like(room)
+    given = (data, starts, sizes, memory.code, code.table, code.constants)
+    done = fill(*given, counters, room, stack, calls, faults, memory.columns)
+    counters[0] = starts.size
+    memory.counters = counters
+    return done == starts.size
+
+
+def _fill_at_once(
+    program: AvroProgram, data: Bytes, starts: Int64s, sizes: Int64s, budget: int, step: int
+) -> "_Filling | None":
+    """All columns in one pass, in room that every so many datums let expect; None if it failed.
+
+    Mostly nothing is broken and datums are alike: then the first pass would be for nothing.
+    """
+    code, rows = program.code, starts.size
+    if code.kept:
+        return None
+    few, few_sizes = starts[::step].copy(), sizes[::step].copy()
+    counters, faults = np.zeros(code.counters, dtype=np.int64), np.zeros(few.size, dtype=np.uint8)
+    _check(code, data, few, few_sizes, counters, faults, 0, budget)
+    room = (counters * (rows / few.size * _MORE)).astype(np.int64) + _SPARE
+    room[0] = rows
+    if faults.any() or _bytes_of(code, room) > budget:
+        return None
+    memory = _Filling(code, room)
+    none = np.zeros(rows, dtype=np.uint8)
+    return memory if _fill(code, memory, data, starts, sizes, room, none) else None
+
+
+def _bytes_of(code: Code, counters: Int64s) -> int:
+    columns = sum((int(counters[slot.level]) + slot.more) * slot.width for slot in code.slots)
+    return columns + sum(int(counters[counter]) for counter in {each for _, each in code.streams})
+
+
 class _Filling:
     """One piece of memory for all columns of a decode."""
 
     def __init__(self, code: Code, counters: Int64s) -> None:
         self._code = code
-        self._counters = counters
+        self.counters = counters
         self.texts: TextReader | None = None
         self.too_large: set[int] = set()  # datums whose text is
         self.code = code.code.copy()
@@ -205,7 +251,7 @@ class _Filling:
 
     def array(self, column: AvroColumn) -> pa.Array:
         """A column as Arrow has it."""
-        rows = int(self._counters[column.level])
+        rows = int(self.counters[column.level])
         if column.kind == "null":
             return pa.nulls(rows)
         valid = None
@@ -236,7 +282,7 @@ class _Filling:
             return pa.Array.from_buffers(column.type, rows, [valid, bounds], children=[entries])
         if column.kind == "text":
             return self._text(column, numbers)
-        size = int(self._counters[column.counter])
+        size = int(self.counters[column.counter])
         # A column that nothing was read into has no bytes.
         data = self._buffer.slice(self._byte_places.get(column.counter, 0), size)
         return pa.Array.from_buffers(column.type, rows, [valid, bounds, data])

@@ -44,12 +44,11 @@ from ottla.kernels.avro.layout import (
     TRAILING,
     TRUNCATED,
     UNION,
+    UUID_SIZE,
     VARINT,
 )
 from ottla.kernels.avro.reading import decimal_fits, is_ascii, is_utf8, read_number
 from ottla.kernels.avro.skip import read_block, skip
-
-UUID_SIZE = 36
 
 
 @kernel

@@ -1,4 +1,8 @@
-"""The second pass over datums: write the columns. The first has checked all that is read here."""
+"""The pass over datums that writes the columns.
+
+Alone it goes on as long as datums are sound and there is room: it checks what it reads. Behind the
+first pass, which has found what is broken and how much room there must be, it comes to the end.
+"""
 
 from typing import NamedTuple
 
@@ -11,6 +15,7 @@ from ottla.kernels.avro.layout import (
     BINARY,
     BOOLEAN,
     BYTES,
+    CHECK,
     CONSTANT,
     COUNTER,
     DECIMAL_FIXED,
@@ -44,11 +49,12 @@ from ottla.kernels.avro.layout import (
     SYMBOL,
     TEXT,
     UNION,
+    UUID_SIZE,
     VALID,
     VALUE,
 )
-from ottla.kernels.avro.reading import read_number
-from ottla.kernels.avro.skip import skip
+from ottla.kernels.avro.reading import decimal_fits, is_ascii, is_utf8, read_number
+from ottla.kernels.avro.skip import read_block, skip
 from ottla.kernels.bytes.memory import copy_wide, load_u64, store_u64
 
 _DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
@@ -93,12 +99,16 @@ def fill(
     table: Int64s,
     constants: Bytes,
     counters: Int64s,
+    room: Int64s,
     stack: Int64s,
     calls: Int64s,
     faults: Bytes,
     columns: ColumnMemory,
-) -> None:
-    """Write every datum without a fault; `counters` begin at 0 and end as `check` left them."""
+) -> int:
+    """Write datums without a fault; `counters` begin at 0 and stay below `room`.
+
+    Return how many rows were done: all of them, or those before one that is broken or has no room.
+    """
     out = columns.bytes
     scratch = columns.int32.size - 1  # where bits become a number
     for number in range(starts.size):
@@ -116,15 +126,23 @@ def fill(
             if mode:
                 if mode == NULLABLE:
                     value, at = read_number(data, at, end)
+                    if at < 0:
+                        return number
                     if value == code[pc + NULL]:
                         pc = code[pc + NEXT]
                         continue
+                    if value != 1 - code[pc + NULL]:
+                        return number
                 out[code[pc + VALID] + row] = 1
             op = code[pc + FILL]
             place = code[pc + VALUE] + row
             if (op >= TEXT and op <= LIST) or (op >= INT32 and op <= INT_TO_FLOAT64):
                 value, at = read_number(data, at, end)
+                if at < 0:
+                    return number
                 if op >= INT32:
+                    if value < code[pc + LOW] or value > code[pc + HIGH]:
+                        return number
                     if op == INT64:
                         columns.int64[place] = value
                     elif op == INT32:
@@ -138,12 +156,21 @@ def fill(
                 elif op <= BINARY:  # TEXT too
                     counter = code[pc + COUNTER]
                     used = counters[counter]
+                    if value < 0 or value > end - at or value > room[counter] - used:
+                        return number
+                    if code[pc + CHECK] == TEXT and not is_ascii(data, at, value):  # noqa: SIM102
+                        if not is_utf8(data, at, value):
+                            return number
                     copy_wide(out, code[pc + BYTES] + used, data, at, value)
                     at += value
                     counters[counter] = used + value
                     columns.int32[place + 1] = used + value
                 elif op == UNION:
+                    if value < 0 or value >= code[pc + HIGH]:
+                        return number
                     pc = table[code[pc + LOW] + value]
+                    if pc < 0:
+                        return number
                     continue
                 elif op == LIST:
                     counter = code[pc + COUNTER]
@@ -151,9 +178,9 @@ def fill(
                         columns.int32[place + 1] = counters[counter]
                         pc = code[pc + NEXT]
                         continue
-                    if value < 0:
-                        value = -value
-                        _, at = read_number(data, at, end)
+                    value, at = read_block(data, at, end, value, code[pc + LOW])
+                    if at < 0 or value > room[counter] - counters[counter]:
+                        return number
                     if code[pc + STRIDE + FILL] == NEXT_ITEM:
                         counters[counter] += value
                         continue
@@ -166,28 +193,42 @@ def fill(
                     pc += STRIDE
                     continue
                 elif op == SYMBOL:
+                    if value < 0 or value >= code[pc + HIGH]:
+                        return number
                     symbol = code[pc + LOW] + 2 * value
                     counter = code[pc + COUNTER]
                     used = counters[counter]
                     size = table[symbol + 1]
+                    if table[symbol] < 0 or size > room[counter] - used:
+                        return number
                     copy_wide(out, code[pc + BYTES] + used, constants, table[symbol], size)
                     counters[counter] = used + size
                     columns.int32[place + 1] = used + size
                 else:  # DECIMAL
+                    if value < 0 or value > end - at:
+                        return number
                     width = code[pc + HIGH]
+                    if not decimal_fits(data, at, value, constants, code[pc + BYTES], width):
+                        return number
                     put_decimal(out, code[pc + VALUE] + row * width, data, at, value, width)
                     at += value
                 pc += STRIDE
             elif op == FLOAT64:
+                if end - at < 8:
+                    return number
                 columns.int64[place] = i64(load_u64(data, at))
                 at += 8
                 pc += STRIDE
             elif op == FLOAT32:
+                if end - at < 4:
+                    return number
                 word = load_u64(data, at) & np.uint64(0xFFFFFFFF)
                 columns.int32[place] = np.int32(i64(word) - ((i64(word) >> i64(31)) << i64(32)))
                 at += 4
                 pc += STRIDE
             elif op == BOOLEAN:
+                if at >= end or data[at] > 1:
+                    return number
                 out[place] = data[at]
                 at += 1
                 pc += STRIDE
@@ -203,6 +244,8 @@ def fill(
                     row = stack[top - 1]
                     top -= 3
             elif op == END:
+                if at != end:
+                    return number
                 break
             elif op == NOTHING:
                 pc += STRIDE
@@ -210,10 +253,14 @@ def fill(
                 pc = code[pc + NEXT]
             elif op == FIXED:
                 size = code[pc + LOW]
+                if size > end - at:
+                    return number
                 copy_wide(out, code[pc + VALUE] + row * size, data, at, size)
                 at += size
                 pc += STRIDE
             elif op == FLOAT32_TO_64:
+                if end - at < 4:
+                    return number
                 word = load_u64(data, at) & np.uint64(0xFFFFFFFF)
                 columns.int32[scratch] = np.int32(i64(word) - ((i64(word) >> i64(31)) << i64(32)))
                 columns.float64[place] = columns.float32[scratch]
@@ -233,11 +280,15 @@ def fill(
                 pc += STRIDE
             elif op == SKIP:
                 at = skip(data, at, end, code, code[pc + LOW], table, calls)
+                if at < 0:
+                    return number
                 pc += STRIDE
             elif op == KEEP:
                 counter = code[pc + COUNTER]
                 used = counters[counter]
                 after = skip(data, at, end, code, code[pc + LOW], table, calls)
+                if after < 0 or KEPT + after - at > room[counter] - used:
+                    return number
                 store_u64(out, code[pc + BYTES] + used, np.uint64(code[pc + HIGH]))
                 store_u64(out, code[pc + BYTES] + used + 8, np.uint64(number))
                 used += KEPT
@@ -249,6 +300,8 @@ def fill(
             elif op == CONSTANT:
                 counter = code[pc + COUNTER]
                 used = counters[counter]
+                if code[pc + HIGH] > room[counter] - used:
+                    return number
                 copy_wide(out, code[pc + BYTES] + used, constants, code[pc + LOW], code[pc + HIGH])
                 counters[counter] = used + code[pc + HIGH]
                 columns.int32[place + 1] = used + code[pc + HIGH]
@@ -256,15 +309,22 @@ def fill(
             elif op == HEX:
                 counter = code[pc + COUNTER]
                 used = counters[counter]
+                if end - at < 16 or room[counter] - used < UUID_SIZE:
+                    return number
                 put_uuid(out, code[pc + BYTES] + used, data, at)
                 at += 16
-                counters[counter] = used + 36
-                columns.int32[place + 1] = used + 36
+                counters[counter] = used + UUID_SIZE
+                columns.int32[place + 1] = used + UUID_SIZE
                 pc += STRIDE
             elif op == DECIMAL_FIXED:
-                width = code[pc + HIGH]
-                put_decimal(out, code[pc + VALUE] + row * width, data, at, code[pc + LOW], width)
+                size, width = code[pc + LOW], code[pc + HIGH]
+                if size > end - at:
+                    return number
+                if not decimal_fits(data, at, size, constants, code[pc + BYTES], width):
+                    return number
+                put_decimal(out, code[pc + VALUE] + row * width, data, at, size, width)
                 at += code[pc + LOW]
                 pc += STRIDE
-            else:
-                break
+            else:  # FAIL
+                return number
+    return starts.size

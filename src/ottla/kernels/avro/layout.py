@@ -22,6 +22,7 @@ COST: Final = 11  # bytes that each item of a list takes in memory
 STRIDE: Final = 12
 
 KEPT: Final = 16  # bytes before what is kept
+UUID_SIZE: Final = 36  # of its text
 
 # Modes; none is a column without nulls.
 SET: Final = 1  # the value is there
