@@ -131,7 +131,7 @@ def decode_spans(
         _fill_at_once(program, data, starts, sizes, budget, step) if step > _WORTH_IT else None
     )
     if guessed is not None:
-        return guessed.array(code.top), faults
+        return guessed.array(code.top, is_whole=not (sizes < 0).any()), faults
     cost = _check(code, data, starts, sizes, counters, faults, rows * program.row_bytes, budget)
     memory = _Filling(code, counters)
     _fill(code, memory, data, starts, sizes, counters, faults)
@@ -249,17 +249,18 @@ class _Filling:
         for place, counter in code.streams:
             self.code[place] = self._byte_places[counter]
 
-    def array(self, column: AvroColumn) -> pa.Array:
-        """A column as Arrow has it."""
+    def array(self, column: AvroColumn, *, is_whole: bool = False) -> pa.Array:
+        """A column as Arrow has it; it is whole if each of its rows was met."""
         rows = int(self.counters[column.level])
         if column.kind == "null":
             return pa.nulls(rows)
         valid = None
         if column.valid != NONE:
             there = self._view(column.valid, rows)
-            valid = None if there.all() else _bits(there)
+            valid = None if there.view(np.bool_).all() else _bits(there)
+        is_whole = is_whole and valid is None
         if column.kind == "struct":
-            children = [self.array(child) for child in column.children]
+            children = [self.array(child, is_whole=is_whole) for child in column.children]
             return pa.Array.from_buffers(column.type, rows, [valid], children=children)
         if column.kind == "boolean":
             bits = _bits(self._view(column.value, rows))
@@ -270,13 +271,13 @@ class _Filling:
         place = self._places[column.value]
         bounds = self._buffer.slice(place, 4 * (rows + 1))
         numbers = self.columns.int32[place // 4 : place // 4 + rows + 1]
-        # What is null has written no bound.
-        np.maximum.accumulate(numbers, out=numbers)
+        if not is_whole:  # what is null has written no bound
+            np.maximum.accumulate(numbers, out=numbers)
         if column.kind == "array":
-            children = [self.array(column.children[0])]
+            children = [self.array(column.children[0], is_whole=True)]
             return pa.Array.from_buffers(column.type, rows, [valid, bounds], children=children)
         if column.kind == "map":
-            key, item = (self.array(child) for child in column.children)
+            key, item = (self.array(child, is_whole=True) for child in column.children)
             entry = pa.struct([column.type.key_field, column.type.item_field])
             entries = pa.Array.from_buffers(entry, len(key), [None], children=[key, item])
             return pa.Array.from_buffers(column.type, rows, [valid, bounds], children=[entries])
