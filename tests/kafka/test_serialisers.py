@@ -267,7 +267,8 @@ def produce_npm(broker: Broker, values: Values, url: str) -> None:
         for place, headers in PLACES.items()
     ]
     project = HERE / "node"
-    if not (project / "node_modules" / "@confluentinc").exists():
+    done = project / "node_modules" / ".package-lock.json"  # written last
+    if not done.exists() or done.stat().st_mtime < (project / "package.json").stat().st_mtime:
         install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]
         subprocess.run([*install, "--ignore-scripts"], cwd=project, check=True)
     told = json.dumps({"jobs": jobs, "url": url})
