@@ -1,4 +1,4 @@
-"""`ottla export`: records as Parquet or JSON lines, decoded and written in parallel."""
+"""`ottla export`: records as Parquet, JSON lines or a table, decoded and written in parallel."""
 
 import argparse
 from typing import Final
@@ -32,6 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
         split_bytes=arguments.split_bytes,
         level=arguments.level,
         where=where_of(arguments),
+        columns=arguments.columns,
+        partition_by=arguments.partition_by,
+        catalog=arguments.catalog,
+        recreated=arguments.recreated,
     )
     chosen = chosen_logs(arguments)
     tell_remote(chosen, quiet=arguments.quiet)

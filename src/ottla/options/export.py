@@ -16,6 +16,27 @@ class FileFormat(StrEnum):
 
     PARQUET = "parquet"
     JSONL = "jsonl"
+    ICEBERG = "iceberg"
+    DELTA = "delta"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether files belong to a table that says itself which of them it has."""
+        return self in (self.ICEBERG, self.DELTA)
+
+
+class Columns(StrEnum):
+    """The columns of a table: flat, as Spark's connector has them, or with a struct `kafka`."""
+
+    SPARK = "spark"
+    KAFKA = "kafka"
+
+
+class PartitionBy(StrEnum):
+    """What the files of a table are apart by, beside the topic."""
+
+    PARTITION = "partition"
+    DAY = "day(timestamp)"
 
 
 class ValueAs(StrEnum):
@@ -40,7 +61,9 @@ class ValueAs(StrEnum):
 class ExportOptions:
     """How to export; `mode` is about broken batches, `isolation` about transactions.
 
-    Only records that are as `where` says. `each` type of records has a table of its own.
+    Only records that are as `where` says. `each` type of records has a table of its own. The last
+    four are about tables: `catalog` is one of Iceberg's, and `recreated` says that topics may have
+    been made anew.
     """
 
     format: FileFormat = FileFormat.PARQUET
@@ -56,3 +79,7 @@ class ExportOptions:
     row_group_bytes: int = ROW_GROUP_BYTES
     level: int = 1
     where: Predicate | None = None
+    columns: Columns = Columns.SPARK
+    partition_by: PartitionBy = PartitionBy.PARTITION
+    catalog: str | None = None
+    recreated: bool = False

@@ -33,7 +33,7 @@ from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.partition import Partition
 from ottla.log.read.mode import Isolation, Mode
 from ottla.options.choice import choose_topics
-from ottla.options.export import ExportOptions, FileFormat
+from ottla.options.export import Columns, ExportOptions, FileFormat, PartitionBy
 from ottla.options.offsets import LimitPair
 from ottla.options.read import ReadOptions, View
 from ottla.options.texts import counted, format_bytes
@@ -389,6 +389,10 @@ class KafkaLog:
         where: str | None = None,
         batch_columns: bool = False,
         level: int = 1,
+        columns: str = Columns.SPARK,
+        partition_by: str = PartitionBy.PARTITION,
+        catalog: str | None = None,
+        recreated: bool = False,
         engine: str = EngineKind.LOCAL,
         master: str | None = None,
     ) -> ResultTable:
@@ -396,6 +400,11 @@ class KafkaLog:
 
         `value_as`, `key_as`, `schemas` and `wire` are those of a scan, topic by topic; `each` type
         of records has a table of its own then.
+
+        With the `format` iceberg or delta, `out` is a table, which says itself what it has: each
+        record is in it once (docs/lake.md). `columns` are spark or kafka, and `partition_by` is
+        partition or day(timestamp). With `catalog`, one of pyiceberg's, `out` is a name in it.
+        `recreated` lets a topic in that has another id than before.
         """
         with naming_arguments():
             target = fspath(out)
@@ -411,10 +420,14 @@ class KafkaLog:
                 batch_columns=batch_columns,
                 level=level,
                 where=predicate_of(where),
+                columns=one_of(Columns, columns, "columns"),
+                partition_by=one_of(PartitionBy, partition_by, "partition_by"),
+                catalog=catalog,
+                recreated=recreated,
             )
             return run_output(
                 self._chosen(topic, partitions, start, end),
-                target,
+                target if catalog is None else None,
                 lambda logs: plan_export(logs, target, options),
                 engine_of(engine, master),
             )

@@ -6,14 +6,20 @@ from typing import Any, Final
 from ottla.cli.flags import add_out, add_payloads, add_range, add_run, add_selection, add_where
 from ottla.cli.output import add_json
 from ottla.log.read.mode import Isolation, Mode
-from ottla.options.export import FileFormat
+from ottla.options.export import Columns, FileFormat, PartitionBy
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
   ottla export demo-out/kafka-logs demo-out/orders --topic orders --value-as json
 
 The same command again exports only what came since. Files lie in topic=T/partition=P/ and are
-named by their offsets; Spark, DuckDB and others read the folder as one table."""
+named by their offsets; Spark, DuckDB and others read the folder as one table.
+
+  ottla export demo-out/kafka-logs demo-out/lake --topic orders --format delta
+  ottla export demo-out/kafka-logs demo-out/ice --topic orders --format iceberg
+
+A table says itself what it has: each record is in it once, whatever is killed, and whoever else
+exports at the same time. See docs/lake.md."""
 
 
 def add_parser(subparsers: Any, summary: str) -> None:
@@ -68,4 +74,36 @@ def add_parser(subparsers: Any, summary: str) -> None:
         " partitionLeaderEpoch, producerId, producerEpoch, sequence, isTransactional",
     )
     parser.add_argument("--level", type=int, default=1, help="of zstd in Parquet (%(default)s)")
+    _add_table(parser)
     add_run(parser, split="64m")
+
+
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    """What only tables know."""
+    table = parser.add_argument_group("tables (--format iceberg or delta)")
+    table.add_argument(
+        "--columns",
+        choices=[*Columns],
+        type=Columns,
+        default=Columns.SPARK,
+        help="flat, as Spark's connector has them (default: %(default)s), or a struct kafka with"
+        " what batches say, then headers, key, key_raw, value, value_raw",
+    )
+    table.add_argument(
+        "--partition-by",
+        choices=[*PartitionBy],
+        type=PartitionBy,
+        default=PartitionBy.PARTITION,
+        help="what files are apart by, beside the topic (default: %(default)s)",
+    )
+    table.add_argument(
+        "--catalog",
+        metavar="NAME",
+        help="of Iceberg, in .pyiceberg.yaml; OUT is NAMESPACE.TABLE then (default: a catalog in"
+        " OUT itself, which is a local folder)",
+    )
+    table.add_argument(
+        "--recreated",
+        action="store_true",
+        help="add a topic that was made anew, with another id, from its beginning",
+    )

@@ -23,6 +23,7 @@ from ottla.catalog.slices import Cutting, Slice, cut_log
 from ottla.catalog.stable import find_stable
 from ottla.errors import CorruptLogError, OptionError, PublishError, Rule, Violation
 from ottla.format.names import TopicPartition
+from ottla.jobs.export.lake.layout import refuse_table, table_target
 from ottla.jobs.export.source import (
     Remembered,
     Source,
@@ -80,10 +81,15 @@ class ExportPart:
 
 def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJob:
     """Export what is chosen, as far as it is not in OUT already."""
+    if options.format.is_table:
+        from ottla.jobs.export.lake.plan import plan_table_export  # which plans by this module
+
+        return plan_table_export(chosen, out, options)
+    refuse_table(out, chosen.storage)
     logs = choose_inputs(chosen, out, with_internal=False)
     finish_committed(out, chosen.storage)
-    plans = _plans(chosen, logs, options)
-    form = _form(chosen, options)
+    plans = payload_plans(chosen, logs, options)
+    form = form_of(chosen, options)
     done = exported_offsets(out, chosen.storage)
     identities = [identify(log, chosen.storage) for log in logs]
     if done:
@@ -93,7 +99,7 @@ def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJ
         _check_sources(out, logs, identities, accounts, done, chosen.storage)
     parts = {}
     for log in logs:
-        for part in _new_slices(log, chosen, options, done):
+        for part in new_slices(log, chosen, options, done):
             name = f"{part.name}.{posixpath.basename(part.log.path)}.{part.start}"
             of_topic = plans.get(str(part.name.topic), NO_PLANS)
             parts[name] = ExportPart(part, options, chosen.storage, of_topic)
@@ -120,7 +126,7 @@ def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJ
     )
 
 
-def _new_slices(
+def new_slices(
     log: Log,
     chosen: ChosenLogs,
     options: ExportOptions,
@@ -151,7 +157,7 @@ def exported_offsets(out: str, storage: StorageOptions) -> dict[TopicPartition, 
     return done
 
 
-def _form(chosen: ChosenLogs, options: ExportOptions) -> dict[str, str | None]:
+def form_of(chosen: ChosenLogs, options: ExportOptions) -> dict[str, str | None]:
     """What all exports to one OUT must have in common.
 
     No reader could read two kinds of files together; and only with one beginning for all is
@@ -179,7 +185,7 @@ _AT_FIRST: Final = {
 }
 
 
-def _plans(
+def payload_plans(
     chosen: ChosenLogs, logs: Sequence[Log], options: ExportOptions
 ) -> dict[str, PayloadPlans]:
     """How each topic is decoded, where that takes schemas."""
@@ -353,13 +359,17 @@ def _write_records(
         if records is not None and records.num_rows:
             taken.add(records, part.slice)
             for piece, decoded in in_pieces(records, decoders):
-                rows = to_export(piece, part.slice.log.path, tables.schema, decoded)
+                name = part.slice.name
+                rows = to_export(piece, part.slice.log.path, tables.schema, decoded, name)
                 tables.write(rows, piece)
 
 
 def _target(part: ExportPart, table: Table) -> str:
     """Where the file belongs: its name says which offsets it holds."""
     name = part.slice.name
+    if part.options.format.is_table:
+        offsets = f"{table.first:020d}-{table.last:020d}"
+        return table_target(part.options, name, table.folders, f"{offsets}-{table.staged[:32]}")
     return join(
         *table.folders,
         f"topic={name.topic}",

@@ -4,7 +4,8 @@ import pyarrow as pa
 
 from ottla.arrow.schema import HEADERS_TYPE
 from ottla.connector import BATCH_COLUMNS, TIMESTAMP_TYPE, payload_columns
-from ottla.format.names import UNNAMED
+from ottla.format.names import UNNAMED, TopicPartition
+from ottla.jobs.export.lake.layout import decoded_columns
 from ottla.jobs.read.rows import Decoded, to_rows
 from ottla.options.export import ExportOptions
 from ottla.schemas.plans import NO_PLANS, PayloadPlans
@@ -12,7 +13,9 @@ from ottla.where.evaluate import FilePlace
 
 
 def export_schema(options: ExportOptions, plans: PayloadPlans = NO_PLANS) -> pa.Schema:
-    """The columns of a file; topic and partition are in its path."""
+    """The columns of a file; topic and partition are in its path, but where it is a table's."""
+    if options.format.is_table:
+        return decoded_columns(options, plans)
     return pa.schema(
         [
             *payload_columns("key", options.key_as, plans),
@@ -27,7 +30,11 @@ def export_schema(options: ExportOptions, plans: PayloadPlans = NO_PLANS) -> pa.
 
 
 def to_export(
-    records: pa.RecordBatch, file: str, schema: pa.Schema, decoded: Decoded
+    records: pa.RecordBatch,
+    file: str,
+    schema: pa.Schema,
+    decoded: Decoded,
+    name: TopicPartition = UNNAMED,
 ) -> pa.RecordBatch:
     """Records of the core, read from a file, with the columns of an export."""
-    return to_rows(records, FilePlace(UNNAMED, file), schema, decoded)
+    return to_rows(records, FilePlace(name, file), schema, decoded)

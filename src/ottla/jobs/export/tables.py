@@ -1,4 +1,4 @@
-"""The files that the records of a slice go to: one, or one for each type of records."""
+"""The files that the records of a slice go to: one, or one for each type or day of records."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.connector import RAW
+from ottla.jobs.export.lake.layout import days_of
 from ottla.jobs.export.writers import WRITERS
 from ottla.jobs.schemas.files import file_stem
-from ottla.options.export import ExportOptions
+from ottla.options.export import ExportOptions, PartitionBy
 from ottla.publish.job import Job
 from ottla.publish.journal import new_staged_name, staged_path
 from ottla.schemas.decoding import OTHER
@@ -55,6 +56,11 @@ class Tables:
         if not rows.num_rows:
             return
         timestamps = records.column("timestamp")
+        if self.options.partition_by is PartitionBy.DAY:
+            for day, chosen in days_of(timestamps):
+                part = rows.filter(chosen)
+                self._table(day, self.schema).write(part, timestamps.filter(chosen))
+            return
         if not (self.options.each and self.types):
             self._table("", self.schema).write(rows, timestamps)
             return
@@ -94,7 +100,7 @@ class Tables:
             stream = self._stack.enter_context(open_output(path, self.job.storage))
             writer = WRITERS[form](stream, self.options, schema)
             self._stack.callback(writer.close)
-            folders = (f"type={file_stem(name)}",) if name else ()
+            folders = (name if form.is_table else f"type={file_stem(name)}",) if name else ()
             self.opened[name] = Table(staged, writer, folders)
         return self.opened[name]
 

@@ -6,11 +6,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ottla.jobs.export.json_lines import json_lines
+from ottla.jobs.export.lake.layout import STRUCT, layout_of
 from ottla.jobs.read.rows import without_room
 from ottla.options.export import ExportOptions, FileFormat
 
 # Keys and values are seldom worth the try; of a batch most columns are one value for many rows.
-_DICTIONARY: Final = ("timestampType", "file", "codec", "magic", "producerId", "producerEpoch")
+_DICTIONARY: Final = (
+    "topic",
+    "partition",
+    "timestampType",
+    "file",
+    "codec",
+    "magic",
+    "producerId",
+    "producerEpoch",
+)
+
+
+def _dictionaries(schema: pa.Schema) -> list[str]:
+    """The columns that are worth a dictionary; of the struct `kafka` all but what rises."""
+    found = [name for name in _DICTIONARY if name in schema.names]
+    if STRUCT in schema.names:
+        inner = (field.name for field in schema.field(STRUCT).type)
+        found += [f"{STRUCT}.{name}" for name in inner if name not in ("offset", "timestamp")]
+    return found
 
 
 class ParquetFile:
@@ -26,7 +45,7 @@ class ParquetFile:
             self.schema,
             compression="zstd",
             compression_level=options.level,
-            use_dictionary=[name for name in _DICTIONARY if name in self.schema.names],
+            use_dictionary=_dictionaries(schema),
             write_page_index=True,
         )
 
@@ -48,6 +67,17 @@ class ParquetFile:
         self.writer.close()
 
 
+class TableFile(ParquetFile):
+    """A file of a table: records in its layout."""
+
+    def __init__(self, stream: Any, options: ExportOptions, schema: pa.Schema) -> None:
+        self.layout = layout_of(options, schema)
+        super().__init__(stream, options, self.layout.file)
+
+    def write(self, rows: pa.RecordBatch, timestamps: pa.Array) -> None:
+        super().write(self.layout.to_file(rows), timestamps)
+
+
 class JsonLines:
     """One object for each record."""
 
@@ -65,4 +95,6 @@ class JsonLines:
 WRITERS: Final[dict[FileFormat, Any]] = {
     FileFormat.PARQUET: ParquetFile,
     FileFormat.JSONL: JsonLines,
+    FileFormat.ICEBERG: TableFile,
+    FileFormat.DELTA: TableFile,
 }

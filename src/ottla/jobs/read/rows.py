@@ -193,7 +193,7 @@ def _column(
         return microseconds(column, kind)
     if pa.types.is_list(kind):
         return headers_or_null(column, kind)
-    if name == "codec" and pa.types.is_integer(column.type):
+    if name == "codec" and column.type != kind:
         return codec_names(column)
     return column
 
