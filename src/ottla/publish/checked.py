@@ -33,7 +33,7 @@ _EXPORTED: Final = re.compile(
     r"(type=[\w%.~-]+/)?topic=[^/]+/partition=[0-9]{1,10}/[0-9]{20}-[0-9]{20}\.(parquet|jsonl)"
 )
 _OF_TABLE: Final = re.compile(
-    r"(data/)?topic=[^/]+/(partition=[0-9]{1,10}|day=-?[0-9]{4,9}-[0-9]{2}-[0-9]{2})"
+    r"(data/)?topic=[^/]+/(partition=[0-9]{1,10}|day=[0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"/[0-9]{20}-[0-9]{20}-[0-9a-f]{32}\.parquet"
 )
 _NODE: Final = re.compile(r"node-[0-9]{1,10}/(server\.properties|data/(.+))")

@@ -85,7 +85,7 @@ def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJ
         from ottla.jobs.export.lake.plan import plan_table_export  # which plans by this module
 
         return plan_table_export(chosen, out, options)
-    refuse_table(out, chosen.storage)
+    refuse_table(out, options, chosen.storage)
     logs = choose_inputs(chosen, out, with_internal=False)
     finish_committed(out, chosen.storage)
     plans = payload_plans(chosen, logs, options)

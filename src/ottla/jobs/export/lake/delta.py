@@ -8,13 +8,14 @@ both have it, the second fails.
 
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from ottla.errors import OptionError, PublishError
+from ottla.errors import PublishError
 from ottla.extras import missing_extra
 from ottla.format.names import TopicPartition
 from ottla.jobs.export.lake.files import TableFile
@@ -76,12 +77,6 @@ class DeltaLake:
         assert table is not None
         return plain_columns(pa.schema(table.schema().to_arrow()))
 
-    def check_columns(self, columns: pa.Schema) -> None:
-        try:
-            self._library.Schema.from_arrow(columns)
-        except (self._errors.DeltaError, ValueError, TypeError) as error:
-            raise OptionError(f"Delta has no such columns: {error}") from error
-
     def append(self, addition: Addition) -> None:
         try:
             self._prepare(addition)
@@ -142,7 +137,7 @@ class DeltaLake:
             path=file.target,
             size=file.size,
             partition_values=values_of(file.target),
-            modification_time=0,
+            modification_time=time.time_ns() // 1_000_000,
             data_change=True,
             stats=json.dumps(_statistics(file, self._layout)),
         )
@@ -196,7 +191,7 @@ def _statistics(file: TableFile, layout: Layout) -> dict[str, Any]:
     for name, (low, high) in file.bounds.items():
         if name != "timestamp":
             least[name], greatest[name] = low, high
-        elif _FIRST_YEAR <= low and high <= _LAST_YEAR:
+        elif low >= _FIRST_YEAR and high <= _LAST_YEAR:
             least[name], greatest[name] = _iso(low), _iso(high)
     nulls = dict.fromkeys(least, 0)
     told = {"minValues": least, "maxValues": greatest, "nullCount": nulls}

@@ -123,32 +123,32 @@ class IcebergLake:
 
     def read_state(self, names: Iterable[TopicPartition]) -> TableState | None:
         table = self._load()
-        return None if table is None else self._state_of(table, names)
-
-    def _state_of(self, table: Any, names: Iterable[TopicPartition]) -> TableState:
-        if FORM not in table.properties:
-            raise PublishError(f"{self.location} was not made by ottla: choose another TABLE")
-        told = dict(table.properties)
-        for snapshot in _ancestors(table):
-            summary = snapshot.summary.additional_properties if snapshot.summary else {}
-            if OFFSETS in summary:
-                told |= {name: summary[name] for name in (OFFSETS, TOPIC_IDS) if name in summary}
-                break
-        state = parse_state(told, self.location)
+        if table is None:
+            return None
+        state = self._state_of(table)
         return TableState(state.form, state.ids, of_names(state.next, names))
+
+    def _state_of(self, table: Any) -> TableState:
+        """By the newest snapshot that tells it; who rolls a table back takes the state back too."""
+        told = dict(table.properties)
+        if FORM not in told:
+            raise PublishError(f"{self.location} was not made by ottla: choose another TABLE")
+        snapshot = table.current_snapshot()
+        while snapshot is not None and OFFSETS not in (summary := _summary(snapshot)):
+            parent = snapshot.parent_snapshot_id
+            if parent is not None and table.snapshot_by_id(parent) is None:
+                return parse_state(told, self.location)  # it expired, and only the table knows
+            snapshot = None if parent is None else table.snapshot_by_id(parent)
+        if snapshot is None:
+            return parse_state({FORM: told[FORM]}, self.location)
+        return parse_state(
+            told | {name: summary[name] for name in (OFFSETS, TOPIC_IDS)}, self.location
+        )
 
     def read_columns(self) -> pa.Schema:
         table = self._load()
         assert table is not None
         return plain_columns(table.schema().as_arrow())
-
-    def check_columns(self, columns: pa.Schema) -> None:
-        from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
-
-        try:
-            _pyarrow_to_schema_without_ids(columns)
-        except (TypeError, ValueError) as error:
-            raise OptionError(f"Iceberg has no such columns: {error}") from error
 
     def append(self, addition: Addition) -> None:
         try:
@@ -163,9 +163,7 @@ class IcebergLake:
             with table.transaction() as transaction:
                 transaction.set_properties({_RETRIES: "0"})
             table = self._load()
-        everything = parse_state(dict(table.properties), self.location)
-        state = self._state_of(table, [*everything.next, *addition.upto])
-        there = same_topics(state, addition.ids)
+        there = same_topics(self._state_of(table), addition.ids)
         if of_names(there, addition.upto) != of_names(addition.after, addition.upto):
             raise moved_on(self.location)
         offsets = encode_offsets(there | addition.upto)
@@ -185,12 +183,14 @@ class IcebergLake:
         catalog.create_namespace_if_not_exists(self._identifier[:-1])
         location = None if self._folder is None else f"file://{self._folder}"
         properties = {FORM: json.dumps(dict(addition.form)), _RETRIES: "0"}
-        with catalog.create_table_transaction(
-            self._identifier, addition.columns, location=location, properties=properties
-        ) as transaction:
-            with transaction.update_spec() as spec:
-                for key in self._layout.keys:
-                    spec.add_field(*self._partition_field(key))
+        with (
+            catalog.create_table_transaction(
+                self._identifier, addition.columns, location=location, properties=properties
+            ) as transaction,
+            transaction.update_spec() as spec,
+        ):
+            for key in self._layout.keys:
+                spec.add_field(*self._partition_field(key))
         return catalog.load_table(self._identifier)
 
     def _partition_field(self, key: str) -> tuple[str, Any, str]:
@@ -265,17 +265,11 @@ class IcebergLake:
                     yield entry.data_file.file_path.removeprefix(f"{self._uri()}/")
 
 
-def _ancestors(table: Any) -> Iterator[Any]:
-    """The snapshots of the branch, from its head on, as far as they did not expire."""
-    snapshot = table.current_snapshot()
-    while snapshot is not None:
-        yield snapshot
-        parent = snapshot.parent_snapshot_id
-        snapshot = None if parent is None else table.snapshot_by_id(parent)
+def _summary(snapshot: Any) -> dict[str, str]:
+    return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
 
 
 def _partition_value(key: str, value: str) -> str | int:
     if key == DAY:
         return int((np.datetime64(value, "D") - _EPOCH).astype(np.int64))
     return int(value) if key == "partition" else value
-

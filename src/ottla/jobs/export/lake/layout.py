@@ -6,6 +6,7 @@ the batch of a record says, and a place for the bytes of keys and values that do
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Final
 
 import numpy as np
@@ -32,6 +33,8 @@ CATALOG_FILE: Final = "catalog.db"  # of Iceberg, where no catalog is named
 STRUCT: Final = "kafka"
 DAY: Final = "day"
 _DAY_MS: Final = 86_400_000
+_FIRST_DAY: Final = date.min.toordinal() - date(1970, 1, 1).toordinal()
+_LAST_DAY: Final = date.max.toordinal() - date(1970, 1, 1).toordinal()
 _MOST_DIGITS: Final = 38  # of a decimal
 # The fields of the struct: how the core calls them, and of what type they are.
 _FIELDS: Final = {
@@ -50,7 +53,12 @@ _FIELDS: Final = {
     "batch_producer_epoch": ("producerEpoch", pa.int32()),
     "batch_base_sequence": ("baseSequence", pa.int32()),
 }
-_PAYLOADS: Final = {"key": "key", "key_raw": f"key{RAW}", "value": "value", "value_raw": f"value{RAW}"}
+_PAYLOADS: Final = {
+    "key": "key",
+    "key_raw": f"key{RAW}",
+    "value": "value",
+    "value_raw": f"value{RAW}",
+}
 
 
 def decoded_columns(options: ExportOptions, plans: PayloadPlans) -> pa.Schema:
@@ -71,10 +79,7 @@ def decoded_columns(options: ExportOptions, plans: PayloadPlans) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a table, those of its files, and by which of the first it is partitioned.
-
-
-    """
+    """The columns of a table, those of its files, and by which of the first it is partitioned."""
 
     table: pa.Schema
     file: pa.Schema
@@ -185,6 +190,11 @@ def days_of(timestamps: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     """The days of some milliseconds, as folders have them, and which rows are of each."""
     days = np.floor_divide(timestamps.to_numpy(), _DAY_MS)
     for day in np.unique(days):
+        if not _FIRST_DAY <= day <= _LAST_DAY:
+            raise OptionError(
+                f"a record has the timestamp {timestamps[int(np.argmax(days == day))]}, of no day in"
+                " the years 1 to 9999, and tables have no others: --partition-by partition"
+            )
         yield f"{DAY}={np.datetime64(int(day), 'D')}", pa.array(days == day)
 
 
@@ -211,10 +221,15 @@ def values_of(target: str) -> dict[str, str]:
     return {name: value for name, _, value in (each.partition("=") for each in folders)}
 
 
-def refuse_table(out: str, storage: StorageOptions) -> None:
-    """Refuse to put files into a table that would not know of them."""
+def refuse_table(out: str, options: ExportOptions, storage: StorageOptions) -> None:
+    """Refuse to put files into a table that would not know of them, or as if they were one."""
+    asked = (options.columns, options.partition_by, options.catalog, options.recreated)
+    if asked != (Columns.SPARK, PartitionBy.PARTITION, None, False):
+        raise OptionError(
+            "columns, partitions and catalogs are of tables: --format iceberg or delta"
+        )
     for name, form in ((DELTA_LOG, FileFormat.DELTA), (CATALOG_FILE, FileFormat.ICEBERG)):
         if exists(join(out, name), storage):
-            raise OptionError(f"{out} is a table: go on with --format {form}, or choose another OUT")
-
-
+            raise OptionError(
+                f"{out} is a table: go on with --format {form}, or choose another OUT"
+            )

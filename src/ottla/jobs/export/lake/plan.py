@@ -1,8 +1,7 @@
 """Plan an export to a table from what the table says that it has."""
 
-import json
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,13 +14,19 @@ from ottla.jobs.export.lake.commit import AFTER, Registration
 from ottla.jobs.export.lake.delta import DeltaLake
 from ottla.jobs.export.lake.iceberg import open_iceberg
 from ottla.jobs.export.lake.layout import Layout, decoded_columns, layout_of
-from ottla.jobs.export.lake.state import LakeTable, Offsets, TableState, encode_offsets, of_names, same_topics
+from ottla.jobs.export.lake.state import (
+    LakeTable,
+    TableState,
+    encode_offsets,
+    of_names,
+    same_topics,
+)
 from ottla.jobs.export.plan import ExportPart, export_part, form_of, new_slices, payload_plans
 from ottla.jobs.export.source import Source, check_source, identify
 from ottla.jobs.export.types import describe, find_retyped
 from ottla.jobs.finish import finish_committed
 from ottla.jobs.output import OutputJob, choose_inputs, nothing_to_close
-from ottla.options.export import Columns, ExportOptions, FileFormat, PartitionBy
+from ottla.options.export import Columns, ExportOptions, FileFormat
 from ottla.publish.account import FILE as ACCOUNT_FILE
 from ottla.publish.checked import read_json
 from ottla.publish.job import Job
@@ -41,7 +46,6 @@ def plan_table_export(chosen: ChosenLogs, target: str, options: ExportOptions) -
     table = _open(target, options, layout, chosen.storage)
     logs = choose_inputs(chosen, table.location, with_internal=False)
     finish_committed(table.location, chosen.storage)
-    table.check_columns(layout.table)
     form = _form(chosen, options)
     state = table.read_state([log.name for log in logs])
     if state is None:
@@ -139,9 +143,7 @@ def _check_columns(table: LakeTable, layout: Layout) -> None:
     there = describe(pa.struct(list(table.read_columns())))
     retyped = find_retyped(there, describe(pa.struct(list(layout.table))))
     if retyped is not None:
-        raise OptionError(
-            f"{table.location} has other columns ({retyped}): choose another TABLE"
-        )
+        raise OptionError(f"{table.location} has other columns ({retyped}): choose another TABLE")
 
 
 def _check_sources(

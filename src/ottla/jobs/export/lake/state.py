@@ -52,9 +52,6 @@ class LakeTable(Protocol):
     def read_columns(self) -> pa.Schema:
         """The columns that it has."""
 
-    def check_columns(self, columns: pa.Schema) -> None:
-        """Refuse, before any work, columns that it can not have."""
-
     def append(self, addition: Addition) -> None:
         """Make it have the files, once, if it still says what the job planned from."""
 
@@ -108,7 +105,8 @@ def _unreadable(name: str, where: str) -> PublishError:
 def moved_on(where: str) -> PublishError:
     """What to raise when a table is not any more as it was when the job was planned."""
     return PublishError(
-        f"another export added to {where} since this one began; nothing was added twice: run it again"
+        f"another export added to {where} since this one began, and this one added nothing: run it"
+        " again"
     )
 
 
