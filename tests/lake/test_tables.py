@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import naive
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.expressions import EqualTo, GreaterThan
 
+import naive
 import ottla
 from builders import Row, batch
 from cli.here import run

@@ -134,16 +134,14 @@ class IcebergLake:
         if FORM not in told:
             raise PublishError(f"{self.location} was not made by ottla: choose another TABLE")
         snapshot = table.current_snapshot()
-        while snapshot is not None and OFFSETS not in (summary := _summary(snapshot)):
+        while snapshot is not None:
+            summary = snapshot.summary.additional_properties if snapshot.summary else {}
+            if OFFSETS in summary:
+                told |= {name: summary[name] for name in (OFFSETS, TOPIC_IDS)}
+                break
             parent = snapshot.parent_snapshot_id
-            if parent is not None and table.snapshot_by_id(parent) is None:
-                return parse_state(told, self.location)  # it expired, and only the table knows
             snapshot = None if parent is None else table.snapshot_by_id(parent)
-        if snapshot is None:
-            return parse_state({FORM: told[FORM]}, self.location)
-        return parse_state(
-            told | {name: summary[name] for name in (OFFSETS, TOPIC_IDS)}, self.location
-        )
+        return parse_state(told, self.location)  # of the table itself, where snapshots expired
 
     def read_columns(self) -> pa.Schema:
         table = self._load()
@@ -263,10 +261,6 @@ class IcebergLake:
                 seen.add(manifest.manifest_path)
                 for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                     yield entry.data_file.file_path.removeprefix(f"{self._uri()}/")
-
-
-def _summary(snapshot: Any) -> dict[str, str]:
-    return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
 
 
 def _partition_value(key: str, value: str) -> str | int:
