@@ -18,8 +18,8 @@ Record = tuple[str, int, int, int, Any, Any, Any]
 
 
 def load_iceberg(path: Path) -> Any:
-    catalog = SqlCatalog("ottla", uri=f"sqlite:///{path}/catalog.db")
-    return catalog.load_table("ottla.records")
+    with SqlCatalog("ottla", uri=f"sqlite:///{path}/catalog.db") as catalog:
+        return catalog.load_table("ottla.records")
 
 
 def read_table(path: Path, form: str) -> pa.Table:

@@ -29,6 +29,8 @@ from ottla.publish.journal import open_journals
 from ottla.storage.object_store import StorageOptions
 
 every_format = pytest.mark.parametrize("form", FORMATS)
+# How the libraries say that somebody else was faster, or that nothing was heard.
+REFUSALS = r"conflict|no answer|[Tt]ransaction|Requirement failed"
 FIRST_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
 
@@ -159,7 +161,7 @@ def test_the_state_can_be_read_by_all(tmp_path: Path) -> None:
 
 @every_format
 @pytest.mark.parametrize("grown", [False, True], ids=["the same job", "a log that grew"])
-def test_of_two_exports_from_one_state_the_second_fails(
+def test_of_two_exports_from_one_state_the_second_adds_nothing(
     tmp_path: Path, form: str, grown: bool
 ) -> None:
     write_log(tmp_path, 10)
@@ -169,7 +171,10 @@ def test_of_two_exports_from_one_state_the_second_fails(
         write_log(tmp_path, 15)
     plans.append(plan_export(choose(tmp_path / "logs"), str(tmp_path / "t"), options))
     run_output_job(LocalEngine(), plans[0])
-    with pytest.raises(PublishError, match="another export added"):
+    if grown:
+        with pytest.raises(PublishError, match="another export added"):
+            run_output_job(LocalEngine(), plans[1])
+    else:  # the files that it would add are in the table
         run_output_job(LocalEngine(), plans[1])
     assert offsets(tmp_path, form) == [*range(10)]
     write_log(tmp_path, 15)
@@ -216,7 +221,7 @@ def test_a_commit_that_fails_is_done_by_the_next_run(
 ) -> None:
     write_log(tmp_path, 10)
     lose_answer(monkeypatch, form, applied=False)
-    with pytest.raises(PublishError, match="was not added to"):
+    with pytest.raises(PublishError, match=REFUSALS):
         export(tmp_path, form)
     assert orphans(tmp_path / "t", form) != set()
     if grown:
@@ -387,7 +392,7 @@ def test_an_export_that_comes_between_the_look_and_the_commit(
         return commit(self, *given, **named)
 
     monkeypatch.setattr(owner, name, let_another_pass)
-    with pytest.raises(PublishError, match="was not added to"):
+    with pytest.raises(PublishError, match=REFUSALS):
         run_one()
     assert [row[2] for row in records_of(read())] == [*range(12)]
     run_one()

@@ -9,7 +9,8 @@ both have it, the second fails.
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -67,10 +68,11 @@ class DeltaLake:
 
     def _load(self) -> Any:
         options = self._storage or None
-        try:
-            return self._library.DeltaTable(self._uri, storage_options=options)
-        except self._errors.TableNotFoundError:
-            return None
+        with self._asked():
+            try:
+                return self._library.DeltaTable(self._uri, storage_options=options)
+            except self._errors.TableNotFoundError:
+                return None
 
     def read_columns(self) -> pa.Schema:
         table = self._load()
@@ -79,11 +81,20 @@ class DeltaLake:
 
     def append(self, addition: Addition) -> None:
         try:
-            self._prepare(addition)
-            self._commit(addition)
-        except (self._errors.DeltaError, OSError) as error:
+            with self._asked():
+                self._prepare(addition)
+                self._commit(addition)
+        except PublishError:
             if not self.has_files(addition):  # or only the answer was lost
-                raise PublishError(f"{self.location} was not added to: {error}") from error
+                raise
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        try:
+            yield
+        except (self._errors.DeltaError, OSError) as error:
+            why = str(error).partition("\n")[0]
+            raise PublishError(f"{self.location}: {why}") from error
 
     def _prepare(self, addition: Addition) -> None:
         """Have a table with these columns and topics; without their files it means nothing yet."""

@@ -7,7 +7,8 @@ new head, which is not what was planned from: tables are made with no such retri
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
 import numpy as np
@@ -59,7 +60,7 @@ def open_iceberg(target: str, options: ExportOptions, layout: Layout) -> "Iceber
             catalog = pyiceberg.catalog.load_catalog(options.catalog)
         except (ValueError, TypeError) as error:
             raise OptionError(f"the catalog {options.catalog}: {error}") from error
-        return IcebergLake(lambda: catalog, tuple(target.split(".")), layout, None)
+        return IcebergLake(lambda: nullcontext(catalog), tuple(target.split(".")), layout, None)
     if is_remote(target):
         raise OptionError(
             f"{target} needs a catalog that all writers share: name one of .pyiceberg.yaml by"
@@ -79,10 +80,14 @@ def _own_catalog(folder: str) -> Any:
 
 
 class IcebergLake:
-    """A table in a catalog, which is opened when it is asked for; `folder` if it is its own."""
+    """A table in a catalog, which is opened for each question; `folder` if it is its own."""
 
     def __init__(
-        self, catalog: Any, identifier: tuple[str, ...], layout: Layout, folder: str | None
+        self,
+        catalog: Callable[[], AbstractContextManager[Any]],
+        identifier: tuple[str, ...],
+        layout: Layout,
+        folder: str | None,
     ) -> None:
         from pyiceberg import exceptions
         from sqlalchemy.exc import SQLAlchemyError
@@ -97,36 +102,52 @@ class IcebergLake:
             SQLAlchemyError,
             OSError,
         )
-        self._open = catalog
+        self._catalog = catalog
         self._identifier = identifier
         self._layout = layout
         self._folder = folder
         self.location = folder or self._find_location()
 
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        try:
+            with self._catalog() as catalog:
+                yield catalog
+        except self._failed as error:
+            why = str(error).partition("\n")[0]
+            raise PublishError(f"{'.'.join(self._identifier)}: {why}") from error
+
     def _find_location(self) -> str:
         """Where a catalog has the table, or would have it."""
-        table = self._load()
-        if table is not None:
-            return str(table.location())
-        catalog = self._open()
-        catalog.create_namespace_if_not_exists(self._identifier[:-1])
-        staged = catalog.create_table_transaction(self._identifier, self._layout.table)
-        return str(staged.table_metadata.location)
+        with self._opened() as catalog:
+            table = self._load(catalog)
+            if table is not None:
+                return str(table.location())
+            catalog.create_namespace_if_not_exists(self._identifier[:-1])
+            staged = catalog.create_table_transaction(self._identifier, self._layout.table)
+            return str(staged.table_metadata.location)
 
-    def _load(self) -> Any:
-        if self._folder is not None and not os.path.isfile(join(self._folder, CATALOG_FILE)):
-            return None
+    def _load(self, catalog: Any) -> Any:
         try:
-            return self._open().load_table(self._identifier)
+            return catalog.load_table(self._identifier)
         except (self._errors.NoSuchTableError, self._errors.NoSuchNamespaceError):
             return None
 
+    @contextmanager
+    def _loaded(self) -> Iterator[Any]:
+        """The table, or None; to look makes no catalog."""
+        if self._folder is not None and not os.path.isfile(join(self._folder, CATALOG_FILE)):
+            yield None
+            return
+        with self._opened() as catalog:
+            yield self._load(catalog)
+
     def read_state(self, names: Iterable[TopicPartition]) -> TableState | None:
-        table = self._load()
-        if table is None:
-            return None
-        state = self._state_of(table)
-        return TableState(state.form, state.ids, of_names(state.next, names))
+        with self._loaded() as table:
+            if table is None:
+                return None
+            state = self._state_of(table)
+            return TableState(state.form, state.ids, of_names(state.next, names))
 
     def _state_of(self, table: Any) -> TableState:
         """By the newest snapshot that tells it; who rolls a table back takes the state back too."""
@@ -144,23 +165,23 @@ class IcebergLake:
         return parse_state(told, self.location)  # of the table itself, where snapshots expired
 
     def read_columns(self) -> pa.Schema:
-        table = self._load()
-        assert table is not None
-        return plain_columns(table.schema().as_arrow())
+        with self._loaded() as table:
+            return plain_columns(table.schema().as_arrow())
 
     def append(self, addition: Addition) -> None:
         try:
-            self._commit(addition)
-        except self._failed as error:
+            with self._opened() as catalog:
+                self._commit(catalog, addition)
+        except PublishError:
             if not self.has_files(addition):  # or only the answer was lost
-                raise PublishError(f"{self.location} was not added to: {error}") from error
+                raise
 
-    def _commit(self, addition: Addition) -> None:
-        table = self._load() or self._create(addition)
+    def _commit(self, catalog: Any, addition: Addition) -> None:
+        table = self._load(catalog) or self._create(catalog, addition)
         if table.properties.get(_RETRIES) != "0":
             with table.transaction() as transaction:
                 transaction.set_properties({_RETRIES: "0"})
-            table = self._load()
+            table = catalog.load_table(self._identifier)
         there = same_topics(self._state_of(table), addition.ids)
         if of_names(there, addition.upto) != of_names(addition.after, addition.upto):
             raise moved_on(self.location)
@@ -176,14 +197,14 @@ class IcebergLake:
                 for file in addition.files:
                     snapshot.append_data_file(self._data_file(file, transaction.table_metadata))
 
-    def _create(self, addition: Addition) -> Any:
-        catalog = self._open()
+    def _create(self, catalog: Any, addition: Addition) -> Any:
         catalog.create_namespace_if_not_exists(self._identifier[:-1])
-        location = None if self._folder is None else f"file://{self._folder}"
-        properties = {FORM: json.dumps(dict(addition.form)), _RETRIES: "0"}
         with (
             catalog.create_table_transaction(
-                self._identifier, addition.columns, location=location, properties=properties
+                self._identifier,
+                addition.columns,
+                location=self._uri(),
+                properties={FORM: json.dumps(dict(addition.form)), _RETRIES: "0"},
             ) as transaction,
             transaction.update_spec() as spec,
         ):
@@ -239,18 +260,18 @@ class IcebergLake:
         return location if "://" in location else f"file://{location}"
 
     def has_files(self, addition: Addition) -> bool:
-        table = self._load()
-        current = None if table is None else table.current_snapshot()
-        if current is None:
-            return False
-        wanted = {file.target for file in addition.files}
-        return wanted <= set(self._targets(table, [current]))
+        with self._loaded() as table:
+            current = None if table is None else table.current_snapshot()
+            if current is None:
+                return False
+            wanted = {file.target for file in addition.files}
+            return wanted <= set(self._targets(table, [current]))
 
     def referenced(self, targets: Iterable[str]) -> set[str]:
-        table = self._load()
-        if table is None:
-            return set()
-        return set(targets) & set(self._targets(table, table.snapshots()))
+        with self._loaded() as table:
+            if table is None:
+                return set()
+            return set(targets) & set(self._targets(table, table.snapshots()))
 
     def _targets(self, table: Any, snapshots: Iterable[Any]) -> Iterator[str]:
         seen = set()

@@ -192,8 +192,8 @@ def days_of(timestamps: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     for day in np.unique(days):
         if not _FIRST_DAY <= day <= _LAST_DAY:
             raise OptionError(
-                f"a record has the timestamp {timestamps[int(np.argmax(days == day))]}, of no day in"
-                " the years 1 to 9999, and tables have no others: --partition-by partition"
+                f"a record has the timestamp {timestamps[int(np.argmax(days == day))]}, of no day"
+                " in the years 1 to 9999, and tables have no others: --partition-by partition"
             )
         yield f"{DAY}={np.datetime64(int(day), 'D')}", pa.array(days == day)
 
