@@ -13,6 +13,7 @@ from benchmarks import (
     bench_internal,
     bench_jobs,
     bench_kafka,
+    bench_lake,
     bench_log,
     bench_rules,
     bench_scan,
@@ -41,6 +42,7 @@ WHOLE = {
     "tiered": bench_tiered,
     "clone": bench_clone,
     "avro": bench_avro,
+    "lake": bench_lake,
 }
 BENCHMARKS = PER_FILE | WHOLE
 

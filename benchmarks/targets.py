@@ -15,6 +15,7 @@ WALK_TO_TOUCHING = 0.8
 PARTS_TO_WHOLE = 0.8  # a whole may cost 1.25 times its parts
 TRANSACTIONS_TO_WALK = 0.5
 WHERE_TO_FILTER = 3.0  # one record in a hundred
+LAKE_TO_PARQUET = 0.9
 AVRO_TO_FASTAVRO = 30.0
 AVRO_TO_PYRUHVRO = 1.5
 TIERED_TO_PARTS = 0.6
