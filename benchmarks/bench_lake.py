@@ -19,7 +19,7 @@ from ottla.catalog.chosen import ChosenLogs
 from ottla.engine.local import LocalEngine
 from ottla.jobs.export.plan import plan_export
 from ottla.jobs.run import run_output_job
-from ottla.options.export import Columns, ExportOptions, FileFormat
+from ottla.options.export import ExportOptions, FileFormat, TableColumns
 
 HEADING = ("what", "MB/s", "Parquet, MB/s", "ratio", "target")
 PARTITIONS = 8
@@ -30,8 +30,10 @@ WARM_UPS = 1
 TABLES = {
     "Delta": ExportOptions(format=FileFormat.DELTA),
     "Iceberg": ExportOptions(format=FileFormat.ICEBERG),
-    "Delta, --columns kafka": ExportOptions(format=FileFormat.DELTA, columns=Columns.KAFKA),
-    "Iceberg, --columns kafka": ExportOptions(format=FileFormat.ICEBERG, columns=Columns.KAFKA),
+    "Delta, --columns kafka": ExportOptions(format=FileFormat.DELTA, columns=TableColumns.KAFKA),
+    "Iceberg, --columns kafka": ExportOptions(
+        format=FileFormat.ICEBERG, columns=TableColumns.KAFKA
+    ),
 }
 
 
@@ -49,7 +51,7 @@ def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
         }
         best = best_rates(turns, min(plan.rounds, MOST_ROUNDS), WARM_UPS)
         # The other columns are more than Parquet is asked for: no target.
-        target = LAKE_TO_PARQUET if options.columns is Columns.SPARK else None
+        target = LAKE_TO_PARQUET if options.columns is TableColumns.SPARK else None
         yield (
             f"{label}, {size / 2**30:.2f} GiB of lz4",
             f"{best['table'] / 1e6:.0f}",

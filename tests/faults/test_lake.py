@@ -23,11 +23,11 @@ from log.generated import write_partition
 from log.s3 import s3_server
 from ottla.publish.journal import open_journals
 
-pytestmark = pytest.mark.faults
 PARTITIONS = 3
 USAGE = 2
-SOAK = [pytest.param(100, marks=pytest.mark.soak), pytest.param(10)]
-SOAK_PAIRS = [pytest.param(30, marks=pytest.mark.soak), pytest.param(3)]
+FAULTS, SOAK = pytest.mark.faults, pytest.mark.soak
+KILLS = [pytest.param(10, marks=FAULTS), pytest.param(100, marks=SOAK)]
+PAIRS = [pytest.param(3, marks=FAULTS), pytest.param(30, marks=SOAK)]
 
 
 class Runs:
@@ -98,7 +98,7 @@ def check(logs: Growing, table: Path, form: str, counts: Counter[str]) -> None:
     assert open_journals(str(table)) == []
 
 
-@pytest.mark.parametrize("kills", SOAK)
+@pytest.mark.parametrize("kills", KILLS)
 @pytest.mark.parametrize("form", FORMATS)
 def test_exports_killed_at_random_moments(
     runs: Runs, tmp_path: Path, form: str, kills: int, counts: Counter[str]
@@ -119,6 +119,7 @@ def test_exports_killed_at_random_moments(
     counts[f"exports to {form} killed at a random moment"] += killed
 
 
+@FAULTS
 @pytest.mark.parametrize("grown", [False, True], ids=["same", "grown"])
 @pytest.mark.parametrize("moment", ["moved", "told"])
 @pytest.mark.parametrize("form", FORMATS)
@@ -135,7 +136,7 @@ def test_exports_killed_around_the_commit(
         counts[f"exports to {form} killed around the commit"] += 1
 
 
-@pytest.mark.parametrize("pairs", SOAK_PAIRS)
+@pytest.mark.parametrize("pairs", PAIRS)
 @pytest.mark.parametrize("form", FORMATS)
 def test_pairs_of_exports(
     runs: Runs, tmp_path: Path, form: str, pairs: int, counts: Counter[str]
@@ -150,7 +151,7 @@ def test_pairs_of_exports(
         counts[f"pairs of exports to {form}"] += 1
 
 
-@pytest.mark.parametrize("pairs", SOAK_PAIRS)
+@pytest.mark.parametrize("pairs", PAIRS)
 @pytest.mark.parametrize("form", FORMATS)
 def test_pairs_of_exports_to_an_object_store(
     tmp_path: Path, form: str, pairs: int, counts: Counter[str]
@@ -179,6 +180,7 @@ def test_pairs_of_exports_to_an_object_store(
         finish(process)
 
 
+@FAULTS
 @pytest.mark.parametrize("left", [4_000, 30_000, 60_000, 90_000])
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_full_disk(

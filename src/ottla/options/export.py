@@ -25,7 +25,7 @@ class FileFormat(StrEnum):
         return self in (self.ICEBERG, self.DELTA)
 
 
-class Columns(StrEnum):
+class TableColumns(StrEnum):
     """The columns of a table: flat, as Spark's connector has them, or with a struct `kafka`."""
 
     SPARK = "spark"
@@ -79,7 +79,7 @@ class ExportOptions:
     row_group_bytes: int = ROW_GROUP_BYTES
     level: int = 1
     where: Predicate | None = None
-    columns: Columns = Columns.SPARK
+    columns: TableColumns = TableColumns.SPARK
     partition_by: PartitionBy = PartitionBy.PARTITION
     catalog: str | None = None
     recreated: bool = False

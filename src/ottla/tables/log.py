@@ -33,7 +33,7 @@ from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.partition import Partition
 from ottla.log.read.mode import Isolation, Mode
 from ottla.options.choice import choose_topics
-from ottla.options.export import Columns, ExportOptions, FileFormat, PartitionBy
+from ottla.options.export import ExportOptions, FileFormat, PartitionBy, TableColumns
 from ottla.options.offsets import LimitPair
 from ottla.options.read import ReadOptions, View
 from ottla.options.texts import counted, format_bytes
@@ -389,7 +389,7 @@ class KafkaLog:
         where: str | None = None,
         batch_columns: bool = False,
         level: int = 1,
-        columns: str = Columns.SPARK,
+        columns: str = TableColumns.SPARK,
         partition_by: str = PartitionBy.PARTITION,
         catalog: str | None = None,
         recreated: bool = False,
@@ -420,7 +420,7 @@ class KafkaLog:
                 batch_columns=batch_columns,
                 level=level,
                 where=predicate_of(where),
-                columns=one_of(Columns, columns, "columns"),
+                columns=one_of(TableColumns, columns, "columns"),
                 partition_by=one_of(PartitionBy, partition_by, "partition_by"),
                 catalog=catalog,
                 recreated=recreated,

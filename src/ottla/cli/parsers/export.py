@@ -6,7 +6,7 @@ from typing import Any, Final
 from ottla.cli.flags import add_out, add_payloads, add_range, add_run, add_selection, add_where
 from ottla.cli.output import add_json
 from ottla.log.read.mode import Isolation, Mode
-from ottla.options.export import Columns, FileFormat, PartitionBy
+from ottla.options.export import FileFormat, PartitionBy, TableColumns
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
@@ -83,9 +83,9 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
     table = parser.add_argument_group("tables (--format iceberg or delta)")
     table.add_argument(
         "--columns",
-        choices=[*Columns],
-        type=Columns,
-        default=Columns.SPARK,
+        choices=[*TableColumns],
+        type=TableColumns,
+        default=TableColumns.SPARK,
         help="flat, as Spark's connector has them (default: %(default)s), or a struct kafka with"
         " what batches say, then headers, key, key_raw, value, value_raw",
     )

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ottla.errors import PublishError
 from ottla.extras import missing_extra
 from ottla.format.names import TopicPartition
-from ottla.jobs.export.lake.files import TableFile
+from ottla.jobs.export.lake.files import MeasuredFile
 from ottla.jobs.export.lake.layout import Layout, plain_columns, values_of
 from ottla.jobs.export.lake.state import (
     FORM,
@@ -143,7 +143,7 @@ class DeltaLake:
             ),
         )
 
-    def _add(self, file: TableFile) -> Any:
+    def _add(self, file: MeasuredFile) -> Any:
         return self._actions.AddAction(
             path=file.target,
             size=file.size,
@@ -195,7 +195,7 @@ def _missing(wanted: pa.Schema, there: pa.Schema) -> bool:
     return any(known.get(each.name) != each.type for each in wanted)
 
 
-def _statistics(file: TableFile, layout: Layout) -> dict[str, Any]:
+def _statistics(file: MeasuredFile, layout: Layout) -> dict[str, Any]:
     """What lets readers skip a file by partition, offset and time."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from ottla.storage.object_store import StorageOptions, connect
 from ottla.storage.paths import is_remote, join, local_path
 
 
-class TableFile(NamedTuple):
+class MeasuredFile(NamedTuple):
     """A file at its place below the table; `bounds` are the least and the greatest value of some
     columns, by the names of these: times in microseconds.
     """
@@ -26,12 +26,12 @@ def measure_files(
     files: Iterable[StagedFile],
     columns: Mapping[str, str],
     storage: StorageOptions,
-) -> Iterator[TableFile]:
+) -> Iterator[MeasuredFile]:
     """Files with their statistics; `columns` are the paths in Parquet by their names."""
     for file in files:
         footer = _read_footer(join(location, file.target), storage)
         bounds = {name: found for name, path in columns.items() if (found := _bounds(footer, path))}
-        yield TableFile(file.target, file.size, footer.num_rows, bounds)
+        yield MeasuredFile(file.target, file.size, footer.num_rows, bounds)
 
 
 def _read_footer(path: str, storage: StorageOptions) -> Any:

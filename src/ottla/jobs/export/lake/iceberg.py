@@ -17,7 +17,7 @@ import pyarrow as pa
 from ottla.errors import OptionError, PublishError
 from ottla.extras import missing_extra
 from ottla.format.names import TopicPartition
-from ottla.jobs.export.lake.files import TableFile
+from ottla.jobs.export.lake.files import MeasuredFile
 from ottla.jobs.export.lake.layout import (
     CATALOG_FILE,
     DAY,
@@ -222,7 +222,7 @@ class IcebergLake:
         # A name must not be that of a column, unless it is that column.
         return f"{within}{key}", IdentityTransform(), key
 
-    def _data_file(self, file: TableFile, metadata: Any) -> Any:
+    def _data_file(self, file: MeasuredFile, metadata: Any) -> Any:
         from pyiceberg.conversions import to_bytes
         from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
         from pyiceberg.typedef import Record

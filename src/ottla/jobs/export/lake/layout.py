@@ -22,7 +22,7 @@ from ottla.connector import (
 )
 from ottla.errors import OptionError
 from ottla.format.names import TopicPartition
-from ottla.options.export import Columns, ExportOptions, FileFormat, PartitionBy
+from ottla.options.export import ExportOptions, FileFormat, PartitionBy, TableColumns
 from ottla.schemas.plans import PayloadPlans
 from ottla.storage.listing import exists
 from ottla.storage.object_store import StorageOptions
@@ -63,7 +63,7 @@ _PAYLOADS: Final = {
 
 def decoded_columns(options: ExportOptions, plans: PayloadPlans) -> pa.Schema:
     """What tasks decode for a table, before it is put into its layout."""
-    if options.columns is Columns.KAFKA:
+    if options.columns is TableColumns.KAFKA:
         return pa.schema(
             [
                 *payload_columns("key", options.key_as, plans),
@@ -112,7 +112,7 @@ class Layout:
 
 def layout_of(options: ExportOptions, decoded: pa.Schema) -> Layout:
     """Where columns go that tasks decode."""
-    nested = options.columns is Columns.KAFKA
+    nested = options.columns is TableColumns.KAFKA
     columns = _nested(decoded) if nested else list(decoded)
     delta = options.format is FileFormat.DELTA
     columns = [pa.field(each.name, plain_type(each.type, delta=delta)) for each in columns]
@@ -224,7 +224,7 @@ def values_of(target: str) -> dict[str, str]:
 def refuse_table(out: str, options: ExportOptions, storage: StorageOptions) -> None:
     """Refuse to put files into a table that would not know of them, or as if they were one."""
     asked = (options.columns, options.partition_by, options.catalog, options.recreated)
-    if asked != (Columns.SPARK, PartitionBy.PARTITION, None, False):
+    if asked != (TableColumns.SPARK, PartitionBy.PARTITION, None, False):
         raise OptionError(
             "columns, partitions and catalogs are of tables: --format iceberg or delta"
         )

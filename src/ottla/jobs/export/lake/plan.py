@@ -26,7 +26,7 @@ from ottla.jobs.export.source import Source, check_source, identify
 from ottla.jobs.export.types import describe, find_retyped
 from ottla.jobs.finish import finish_committed
 from ottla.jobs.output import OutputJob, choose_inputs, nothing_to_close
-from ottla.options.export import Columns, ExportOptions, FileFormat
+from ottla.options.export import ExportOptions, FileFormat, TableColumns
 from ottla.publish.account import FILE as ACCOUNT_FILE
 from ottla.publish.checked import read_json
 from ottla.publish.job import Job
@@ -90,7 +90,7 @@ def check_table_options(options: ExportOptions) -> None:
         raise OptionError("a table has one schema: a table for each type of records is for files")
     if options.catalog is not None and options.format is not FileFormat.ICEBERG:
         raise OptionError("a catalog is for --format iceberg")
-    if options.batch_columns and options.columns is Columns.KAFKA:
+    if options.batch_columns and options.columns is TableColumns.KAFKA:
         raise OptionError("--columns kafka has what batches say: leave --batch-columns out")
 
 
@@ -139,7 +139,7 @@ def _check_form(out: str, form: Mapping[str, str | None], before: Mapping[str, A
 
 
 def _check_columns(table: LakeTable, layout: Layout) -> None:
-    """Columns may come; none may go, or become another type, unseen."""
+    """TableColumns may come; none may go, or become another type, unseen."""
     there = describe(pa.struct(list(table.read_columns())))
     retyped = find_retyped(there, describe(pa.struct(list(layout.table))))
     if retyped is not None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ottla.errors import PublishError
 from ottla.format.names import TopicPartition
-from ottla.jobs.export.lake.files import TableFile
+from ottla.jobs.export.lake.files import MeasuredFile
 
 FORM: Final = "ottla.form"
 OFFSETS: Final = "ottla.offsets"
@@ -33,7 +33,7 @@ class Addition:
     """What one commit adds: files, up to which offsets, by a job that planned `after` others."""
 
     job: str
-    files: Sequence[TableFile]
+    files: Sequence[MeasuredFile]
     form: Mapping[str, Any]
     columns: pa.Schema
     ids: Mapping[str, str]
