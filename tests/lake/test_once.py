@@ -2,13 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.utils.config import Config
@@ -18,11 +17,13 @@ from builders import Row, batch
 from choosing import choose
 from jobs.topics import write_topic
 from lake.readers import FORMATS, load_iceberg, orphans, read_table, records_of, written
+from lake.remote import REGION, open_remote, read_remote, s3_environment
 from log.generated import write_partition
 from log.s3 import BUCKET, Server, s3_server
 from ottla.engine.local import LocalEngine
 from ottla.errors import OptionError, PublishError
 from ottla.jobs.export.plan import plan_export
+from ottla.jobs.output import OutputJob
 from ottla.jobs.run import run_output_job
 from ottla.options.export import ExportOptions, FileFormat
 from ottla.publish.journal import open_journals
@@ -31,6 +32,10 @@ from ottla.storage.object_store import StorageOptions
 every_format = pytest.mark.parametrize("form", FORMATS)
 # How the libraries say that somebody else was faster, or that nothing was heard.
 REFUSALS = r"conflict|no answer|[Tt]ransaction|Requirement failed"
+COMMITS: dict[str, tuple[Any, str]] = {
+    "delta": (DeltaTable, "create_write_transaction"),
+    "iceberg": (SqlCatalog, "commit_table"),
+}
 FIRST_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
 
@@ -192,8 +197,7 @@ def test_of_two_exports_from_one_state_the_second_adds_nothing(
 
 def lose_answer(monkeypatch: pytest.MonkeyPatch, form: str, *, applied: bool) -> None:
     """Let the next commit fail, after it was done or before."""
-    owner: Any = DeltaTable if form == "delta" else SqlCatalog
-    name = "create_write_transaction" if form == "delta" else "commit_table"
+    owner, name = COMMITS[form]
     commit = getattr(owner, name)
     error: Exception = OSError("no answer")
     if form == "iceberg":
@@ -296,82 +300,65 @@ def test_columns_come_and_none_goes(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with s3_server() as running:
+        for name, value in s3_environment(running, tmp_path).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # it was read long ago
         yield running
 
 
-def remote_table(
-    form: str, server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[str, dict[str, Any], Callable[[], Any]]:
-    """What to export to, how, and how to read it; moto has one memory for all servers."""
-    if form == "delta":
-        return remote_delta(server, folder.name)
-    return remote_iceberg(server, folder, monkeypatch)
+class Remote:
+    """A table on the server."""
 
+    def __init__(self, form: str, server: Server, folder: Path) -> None:
+        self.where, flags = open_remote(form, folder)
+        self.more = {"catalog": flags[-1]} if flags else {}
+        self.options = ExportOptions(format=FileFormat(form), **self.more)
+        self.storage = StorageOptions(server.endpoint, REGION)
+        self.form, self.server, self.folder = form, server, folder
 
-def remote_delta(server: Server, name: str) -> tuple[str, dict[str, Any], Callable[[], Any]]:
-    options = {
-        "aws_endpoint_url": server.endpoint,
-        "aws_allow_http": "true",
-        "aws_region": "us-east-1",
-    }
-    where = f"s3://{BUCKET}/{name}/t"
-    return where, {}, lambda: DeltaTable(where, storage_options=options).to_pyarrow_table()
+    def export(self, **more: Any) -> None:
+        logs = self.folder / "logs"
+        log = ottla.open(logs, endpoint=self.storage.endpoint, region=self.storage.region)
+        log.export(self.where, "orders", format=self.form, **self.more, **more)
 
+    def plan(self) -> OutputJob:
+        return plan_export(
+            choose(self.folder / "logs", storage=self.storage), self.where, self.options
+        )
 
-def remote_iceberg(
-    server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[str, dict[str, Any], Callable[[], Any]]:
-    given = {
-        "TYPE": "sql",
-        "URI": f"sqlite:///{folder}/catalog.db",
-        "WAREHOUSE": f"s3://{BUCKET}/{folder.name}/wh",
-        "S3__ENDPOINT": server.endpoint,
-        "S3__REGION": "us-east-1",
-    }
-    for name, value in given.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{name}", value)
-    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # it was read long ago
-    read = lambda: load_catalog("lake").load_table("shop.orders").scan().to_arrow()  # noqa: E731
-    return "shop.orders", {"catalog": "lake"}, read
+    def records(self) -> list[Any]:
+        return records_of(read_remote(self.form, self.server, self.folder))
+
+    def offsets(self) -> list[int]:
+        return [row[2] for row in self.records()]
 
 
 @every_format
-def test_an_object_store_as_warehouse(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_an_object_store_as_warehouse(tmp_path: Path, server: Server, form: str) -> None:
     topic = write_topic(tmp_path / "logs", "orders", partitions=2)
-    where, more, read = remote_table(form, server, tmp_path, monkeypatch)
-    log = ottla.open(tmp_path / "logs", endpoint=server.endpoint, region="us-east-1")
+    remote = Remote(form, server, tmp_path)
     for end in (100, None, None):
-        log.export(where, "orders", end=end, format=form, **more)
-    assert records_of(read()) == written(topic)
-    listed = server.client().list_objects_v2(Bucket=BUCKET)["Contents"]
-    staged = [each["Key"] for each in listed if "/staging/" in each["Key"]]
-    assert staged == []
+        remote.export(end=end)
+    assert remote.records() == written(topic)
+    listed = server.client().list_objects_v2(Bucket=BUCKET, Prefix=tmp_path.name)["Contents"]
+    assert not [each["Key"] for each in listed if "/staging/" in each["Key"]]
 
 
 @every_format
-def test_two_exports_at_once_to_an_object_store(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_two_exports_at_once_to_an_object_store(tmp_path: Path, server: Server, form: str) -> None:
     """Nobody can lock it: what the second commits from is not any more so."""
     write_log(tmp_path, 10)
-    where, more, read = remote_table(form, server, tmp_path, monkeypatch)
-    options = ExportOptions(format=FileFormat(form), **more)
-    storage = StorageOptions(server.endpoint, "us-east-1")
-    first = plan_export(choose(tmp_path / "logs", storage=storage), where, options)
+    remote = Remote(form, server, tmp_path)
+    first = remote.plan()
     add_segment(tmp_path, 10, 15)
-    second = plan_export(choose(tmp_path / "logs", storage=storage), where, options)
+    second = remote.plan()
     run_output_job(LocalEngine(), first)
     with pytest.raises(PublishError, match="another export added"):
         run_output_job(LocalEngine(), second)
-    log = ottla.open(tmp_path / "logs", endpoint=server.endpoint, region="us-east-1")
-    log.export(where, format=form, **more)
-    assert [row[2] for row in records_of(read())] == [*range(15)]
+    remote.export()
+    assert remote.offsets() == [*range(15)]
 
 
 @every_format
@@ -380,27 +367,21 @@ def test_an_export_that_comes_between_the_look_and_the_commit(
 ) -> None:
     """The library finds it: by a put on the condition that there is none, or by its catalog."""
     write_log(tmp_path, 5)
-    where, more, read = remote_table(form, server, tmp_path, monkeypatch)
-
-    def run_one() -> None:
-        log = ottla.open(tmp_path / "logs", endpoint=server.endpoint, region="us-east-1")
-        log.export(where, format=form, **more)
-
-    run_one()
+    remote = Remote(form, server, tmp_path)
+    remote.export()
     write_log(tmp_path, 10)
-    owner: Any = DeltaTable if form == "delta" else SqlCatalog
-    name = "create_write_transaction" if form == "delta" else "commit_table"
+    owner, name = COMMITS[form]
     commit = getattr(owner, name)
 
     def let_another_pass(self: Any, *given: Any, **named: Any) -> Any:
         monkeypatch.setattr(owner, name, commit)
         add_segment(tmp_path, 10, 12)
-        run_one()
+        remote.export()
         return commit(self, *given, **named)
 
     monkeypatch.setattr(owner, name, let_another_pass)
     with pytest.raises(PublishError, match=REFUSALS):
-        run_one()
-    assert [row[2] for row in records_of(read())] == [*range(12)]
-    run_one()
-    assert [row[2] for row in records_of(read())] == [*range(12)]
+        remote.export()
+    assert remote.offsets() == [*range(12)]
+    remote.export()
+    assert remote.offsets() == [*range(12)]

@@ -7,7 +7,7 @@ there says what was exported: a second run goes on after it.
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -97,12 +97,6 @@ def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJ
         _check_form(out, form, accounts)
         _check_types(out, plans, accounts)
         _check_sources(out, logs, identities, accounts, done, chosen.storage)
-    parts = {}
-    for log in logs:
-        for part in new_slices(log, chosen, options, done):
-            name = f"{part.name}.{posixpath.basename(part.log.path)}.{part.start}"
-            of_topic = plans.get(str(part.name.topic), NO_PLANS)
-            parts[name] = ExportPart(part, options, chosen.storage, of_topic)
     after = {str(name): offset for name, offset in sorted(done.items())}
     return OutputJob(
         title="export",
@@ -117,7 +111,7 @@ def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJ
             **form,
         },
         storage=chosen.storage,
-        parts=parts,
+        parts=export_parts(logs, chosen, options, plans, done),
         stage=export_part,
         closing=nothing_to_close,
         close=export_part,
@@ -126,7 +120,24 @@ def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJ
     )
 
 
-def new_slices(
+def export_parts(
+    logs: Iterable[Log],
+    chosen: ChosenLogs,
+    options: ExportOptions,
+    plans: Mapping[str, PayloadPlans],
+    done: Mapping[TopicPartition, int],
+) -> dict[str, ExportPart]:
+    """What tasks write of logs, after the last offsets that are done."""
+    parts = {}
+    for log in logs:
+        for part in _new_slices(log, chosen, options, done):
+            name = f"{part.name}.{posixpath.basename(part.log.path)}.{part.start}"
+            of_topic = plans.get(str(part.name.topic), NO_PLANS)
+            parts[name] = ExportPart(part, options, chosen.storage, of_topic)
+    return parts
+
+
+def _new_slices(
     log: Log,
     chosen: ChosenLogs,
     options: ExportOptions,

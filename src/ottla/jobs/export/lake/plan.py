@@ -1,6 +1,5 @@
 """Plan an export to a table from what the table says that it has."""
 
-import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from ottla.jobs.export.lake.state import (
     of_names,
     same_topics,
 )
-from ottla.jobs.export.plan import ExportPart, export_part, form_of, new_slices, payload_plans
+from ottla.jobs.export.plan import export_part, export_parts, form_of, payload_plans
 from ottla.jobs.export.source import Source, check_source, identify
 from ottla.jobs.export.types import describe, find_retyped
 from ottla.jobs.finish import finish_committed
@@ -57,12 +56,6 @@ def plan_table_export(chosen: ChosenLogs, target: str, options: ExportOptions) -
     ids, anew = _check_sources(table.location, logs, options, known, chosen.storage)
     after = of_names(same_topics(known, ids), [log.name for log in logs])
     done = {name: offset - 1 for name, offset in after.items() if name not in anew}
-    parts = {}
-    for log in logs:
-        for part in new_slices(log, chosen, options, done):
-            name = f"{part.name}.{posixpath.basename(part.log.path)}.{part.start}"
-            of_topic = plans.get(str(part.name.topic), NO_PLANS)
-            parts[name] = ExportPart(part, options, chosen.storage, of_topic)
     return OutputJob(
         title="export",
         out=table.location,
@@ -75,7 +68,7 @@ def plan_table_export(chosen: ChosenLogs, target: str, options: ExportOptions) -
             **form,
         },
         storage=chosen.storage,
-        parts=parts,
+        parts=export_parts(logs, chosen, options, plans, done),
         stage=export_part,
         closing=nothing_to_close,
         close=export_part,
