@@ -67,7 +67,7 @@ def test_no_library_of_tables_is_one_sentence_before_any_work(
         text=True,
     )
     assert done.returncode == 2
-    told = f"needs {package}, which this Python does not have: {install_command(form)}"
+    told = f"need {package}, which this Python does not have: {install_command(form)}"
     assert told in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "table").exists()

@@ -264,6 +264,8 @@ class Term(Enum):
     FOLLOW_LINKS = "following links"
     DUMP = "the command that dumps files"
     SCHEMAS = "the command that shows schemas"
+    CATALOG = "the catalog"
+    RECREATED = "saying so"
 
 
 class WordedError(Exception):

@@ -239,12 +239,15 @@ def read_table_schema(folder: Path, log: Any) -> Any:
 
 
 REFUSED: dict[str, tuple[list[str], str]] = {
-    "catalog": (["--format", "delta", "--catalog", "x"], "for --format iceberg"),
+    "catalog": (["--format", "delta", "--catalog", "x"], "for tables of Iceberg"),
     "no-such-catalog": (["--format", "iceberg", "--catalog", "x"], "the catalog x"),
     "each": (["--format", "delta", "--schema", "each", "--value-as", "avro"], "one schema"),
-    "both": (["--format", "delta", "--columns", "kafka", "--batch-columns"], "--batch-columns"),
-    "layout": (["--columns", "kafka"], "--format iceberg or delta"),
-    "day": (["--partition-by", BY_DAY], "--format iceberg or delta"),
+    "both": (
+        ["--format", "delta", "--columns", "kafka", "--batch-columns"],
+        "leave the batch columns out",
+    ),
+    "layout": (["--columns", "kafka"], "the format is iceberg or delta"),
+    "day": (["--partition-by", BY_DAY], "the format is iceberg or delta"),
 }
 
 

@@ -31,6 +31,8 @@ FLAGS: Final = {
     Term.FOLLOW_LINKS: "--follow-links",
     Term.DUMP: "`ottla dump`",
     Term.SCHEMAS: "`ottla schemas`",
+    Term.CATALOG: "--catalog",
+    Term.RECREATED: "--recreated",
 }
 
 

@@ -23,6 +23,8 @@ ARGUMENTS: Final = {
     Term.FOLLOW_LINKS: "follow_links=True",
     Term.DUMP: "`ottla dump`",
     Term.SCHEMAS: "`ottla schemas`",
+    Term.CATALOG: "catalog=",
+    Term.RECREATED: "recreated=True",
 }
 _ADVICE: Final = (
     'mode="DROPMALFORMED" leaves broken batches out, mode="PERMISSIVE" gives a row for each,'

@@ -46,7 +46,7 @@ class DeltaLake:
             import deltalake
             from deltalake import exceptions, transaction
         except ImportError as error:
-            raise missing_extra("delta", "--format delta needs deltalake") from error
+            raise missing_extra("delta", "tables of Delta need deltalake") from error
         self._library, self._errors, self._actions = deltalake, exceptions, transaction
         self.location = out
         self._layout = layout

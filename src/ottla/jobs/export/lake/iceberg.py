@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ottla.errors import OptionError, PublishError
+from ottla.errors import OptionError, PublishError, Term
 from ottla.extras import missing_extra
 from ottla.format.names import TopicPartition
 from ottla.jobs.export.lake.files import MeasuredFile
@@ -54,7 +54,7 @@ def open_iceberg(target: str, options: ExportOptions, layout: Layout) -> "Iceber
     try:
         import pyiceberg.catalog
     except ImportError as error:
-        raise missing_extra("iceberg", "--format iceberg needs pyiceberg") from error
+        raise missing_extra("iceberg", "tables of Iceberg need pyiceberg") from error
     if options.catalog is not None:
         try:
             catalog = pyiceberg.catalog.load_catalog(options.catalog)
@@ -63,8 +63,9 @@ def open_iceberg(target: str, options: ExportOptions, layout: Layout) -> "Iceber
         return IcebergLake(lambda: nullcontext(catalog), tuple(target.split(".")), layout, None)
     if is_remote(target):
         raise OptionError(
-            f"{target} needs a catalog that all writers share: name one of .pyiceberg.yaml by"
-            " --catalog, and the table as NAMESPACE.TABLE"
+            f"{target} needs a catalog that all writers share, one of .pyiceberg.yaml: name it by ",
+            Term.CATALOG,
+            ", and the table as NAMESPACE.TABLE",
         )
     folder = real_path(local_path(target))
     return IcebergLake(lambda: _own_catalog(folder), IDENTIFIER, layout, folder)

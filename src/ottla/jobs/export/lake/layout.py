@@ -193,7 +193,7 @@ def days_of(timestamps: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         if not _FIRST_DAY <= day <= _LAST_DAY:
             raise OptionError(
                 f"a record has the timestamp {timestamps[int(np.argmax(days == day))]}, of no day"
-                " in the years 1 to 9999, and tables have no others: --partition-by partition"
+                " in the years 1 to 9999, and tables have no others: partition them by partition"
             )
         yield f"{DAY}={np.datetime64(int(day), 'D')}", pa.array(days == day)
 
@@ -226,10 +226,10 @@ def refuse_table(out: str, options: ExportOptions, storage: StorageOptions) -> N
     asked = (options.columns, options.partition_by, options.catalog, options.recreated)
     if asked != (TableColumns.SPARK, PartitionBy.PARTITION, None, False):
         raise OptionError(
-            "columns, partitions and catalogs are of tables: --format iceberg or delta"
+            "columns, partitions and catalogs are of tables: the format is iceberg or delta then"
         )
     for name, form in ((DELTA_LOG, FileFormat.DELTA), (CATALOG_FILE, FileFormat.ICEBERG)):
         if exists(join(out, name), storage):
             raise OptionError(
-                f"{out} is a table: go on with --format {form}, or choose another OUT"
+                f"{out} is a table: go on with the format {form}, or choose another OUT"
             )

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
-from ottla.errors import OptionError, PublishError
+from ottla.errors import OptionError, PublishError, Term
 from ottla.format.names import TopicPartition
 from ottla.jobs.export.lake.commit import AFTER, Registration
 from ottla.jobs.export.lake.delta import DeltaLake
@@ -82,9 +82,9 @@ def check_table_options(options: ExportOptions) -> None:
     if options.each:
         raise OptionError("a table has one schema: a table for each type of records is for files")
     if options.catalog is not None and options.format is not FileFormat.ICEBERG:
-        raise OptionError("a catalog is for --format iceberg")
+        raise OptionError("a catalog is for tables of Iceberg")
     if options.batch_columns and options.columns is TableColumns.KAFKA:
-        raise OptionError("--columns kafka has what batches say: leave --batch-columns out")
+        raise OptionError("the columns kafka have what batches say: leave the batch columns out")
 
 
 def _open(
@@ -168,8 +168,9 @@ def _check_sources(
         else:
             raise OptionError(
                 f"{log.partition.path} is another topic than the one that was exported to {out}"
-                f" ({difference}): if it was made anew, --recreated adds it from its beginning;"
-                " else choose another TABLE"
+                f" ({difference}): if it was made anew, ",
+                Term.RECREATED,
+                " adds it from its beginning; else choose another TABLE",
             )
     return ids, anew
 
