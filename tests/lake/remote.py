@@ -43,7 +43,29 @@ def open_remote(form: str, folder: Path) -> tuple[str, list[str]]:
 
 
 def read_remote(form: str, server: Server, folder: Path) -> Any:
-    """All rows; secrets are in the environment."""
+    """All rows."""
+    table = load_remote(form, server, folder)
+    return table.to_pyarrow_table() if form == "delta" else table.scan().to_arrow()
+
+
+def orphans_remote(form: str, server: Server, folder: Path) -> set[str]:
+    """The data files on the server that no state of the table has."""
+    table = load_remote(form, server, folder)
+    if form == "delta":
+        known = set(table.file_uris())
+    else:
+        known = set(table.inspect.all_data_files()["file_path"].to_pylist())
+    pages = server.client().get_paginator("list_objects_v2")
+    keys = [
+        each["Key"]
+        for page in pages.paginate(Bucket=BUCKET, Prefix=f"{folder.name}/")
+        for each in page.get("Contents", [])
+    ]
+    there = {f"s3://{BUCKET}/{key}" for key in keys if key.endswith(".parquet")}
+    return {path for path in there if "_delta_log" not in path} - known
+
+
+def load_remote(form: str, server: Server, folder: Path) -> Any:
     if form == "delta":
         options = {
             "aws_endpoint_url": server.endpoint,
@@ -53,7 +75,7 @@ def read_remote(form: str, server: Server, folder: Path) -> Any:
             "aws_secret_access_key": "test",
         }
         where, _ = open_remote(form, folder)
-        return DeltaTable(where, storage_options=options).to_pyarrow_table()
+        return DeltaTable(where, storage_options=options)
     given = {
         "s3.endpoint": server.endpoint,
         "s3.region": REGION,
@@ -61,4 +83,4 @@ def read_remote(form: str, server: Server, folder: Path) -> Any:
         "s3.secret-access-key": "test",
     }
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", **given)
-    return catalog.load_table("shop.orders").scan().to_arrow()
+    return catalog.load_table("shop.orders")

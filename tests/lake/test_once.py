@@ -170,6 +170,26 @@ def test_the_state_can_be_read_by_all(tmp_path: Path) -> None:
         assert told["ottla.topic-ids"] == f'{{"orders": "{FIRST_ID}"}}'
 
 
+BROKEN = {
+    "no JSON": "{",
+    "a list": "[]",
+    "no number": '{"orders":{"0":"x"}}',
+    "a text": '{"o":"x"}',
+}
+
+
+@pytest.mark.parametrize("told", BROKEN.values(), ids=BROKEN)
+def test_a_state_that_somebody_broke_is_refused(tmp_path: Path, told: str) -> None:
+    write_log(tmp_path, 10)
+    export(tmp_path, "iceberg")
+    rewrite(tmp_path / "t", "iceberg")
+    with load_iceberg(tmp_path / "t").transaction() as transaction:
+        transaction.set_properties({"ottla.offsets": told})
+    expire(tmp_path / "t", "iceberg")
+    with pytest.raises(PublishError, match=r"ottla\.offsets .* is not as ottla writes it"):
+        export(tmp_path, "iceberg")
+
+
 @every_format
 @pytest.mark.parametrize("grown", [False, True], ids=["the same job", "a log that grew"])
 def test_of_two_exports_from_one_state_the_second_adds_nothing(
