@@ -75,13 +75,12 @@ def read_spark(spark: Any, form: str, table: str) -> list[tuple[Any, ...]]:
 
 
 def plain(value: Any) -> Any:
-    """What JSON has: bytes as base64, headers as pairs."""
+    """What JSON has: bytes as base64, headers as pairs, other structs as lists too."""
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
-    if isinstance(value, list):
-        pairs = (each.values() if isinstance(each, dict) else each for each in value)
-        return [[plain(part) for part in pair] for pair in pairs]
-    return value
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [*map(plain, value)] if isinstance(value, list | tuple) else value
 
 
 def main(reader: str, form: str, *tables: str) -> None:

@@ -28,6 +28,7 @@ from ottla.jobs.run import run_output_job
 from ottla.options.export import ExportOptions, FileFormat
 from ottla.publish.journal import open_journals
 from ottla.storage.object_store import StorageOptions
+from schemas.registries import framed, record, registered, write_registry, write_values
 
 every_format = pytest.mark.parametrize("form", FORMATS)
 # How the libraries say that somebody else was faster, or that nothing was heard.
@@ -292,8 +293,6 @@ def test_files_that_an_older_state_has_are_left_alone(tmp_path: Path, form: str)
 
 
 def test_columns_come_and_none_goes(tmp_path: Path) -> None:
-    from schemas.registries import framed, record, registered, write_registry, write_values
-
     first = record("Order", ("id", "int"))
     second = record("Order", ("id", "int"), ("note", "string", "-"))
     third = record("Order", ("note", "string", "-"))

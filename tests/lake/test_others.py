@@ -12,6 +12,7 @@ import ottla
 from jobs.topics import Written, write_topic
 from lake.others import plain
 from lake.readers import FORMATS, written
+from schemas.registries import framed, record, registered, write_registry, write_values
 
 pytestmark = pytest.mark.newcomer
 SCRIPT = Path(__file__).with_name("others.py")
@@ -75,3 +76,19 @@ def test_others_read_every_record_once(
     for line, layout in zip(done.stdout.splitlines(), LAYOUTS, strict=True):
         rows = written(parts, committed=layout[-1] == "read_committed")
         assert json.loads(line) == [[plain(value) for value in row] for row in rows], layout
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_others_read_columns_that_came_later(reader: list[str], tmp_path: Path, form: str) -> None:
+    first = record("Order", ("id", "int"))
+    second = record("Order", ("id", "int"), ("note", "string", "-"))
+    schemas = [registered("orders-value", 1, 1, first), registered("orders-value", 2, 2, second)]
+    values = [framed(1, first, {"id": 1}), framed(2, second, {"id": 2, "note": "b"})]
+    for count in (1, 2):
+        write_registry(tmp_path / "logs", schemas[:count])
+        write_values(tmp_path / "logs", "orders", values[:count])
+        log = ottla.open(tmp_path / "logs")
+        log.export(tmp_path / "t", "orders", format=form, value_as="avro")
+    done = subprocess.run([*reader, form, tmp_path / "t"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [row[5] for row in json.loads(done.stdout)] == [[1, None], [2, "b"]]
