@@ -68,12 +68,18 @@ GROUPS = {
 
 OK = 0
 PROBLEMS_FOUND = 1
-OUR_FAULT = 3
+INTERNAL_ERROR = 3
 INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
-_EXIT_CODES = """\
+EXIT_CODES = {
+    OK: "clean",
+    PROBLEMS_FOUND: "problems found in the data",
+    WRONG_USAGE: "wrong usage or environment",
+    INTERNAL_ERROR: "internal error",
+    INTERRUPTED: "interrupted",
+}
+_MORE = f"""\
 `ottla COMMAND --help` shows the flags of a command and an example.
-Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage or machine, 3 our own fault,
-130 interrupted."""
+Exit codes: {", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())}."""
 
 
 class _LogLine(logging.Formatter):
@@ -88,7 +94,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         prog="ottla",
         usage="ottla [-h] [--version] COMMAND ...",
         description="The logs of Apache Kafka, without Kafka.",
-        epilog=f"{_overview()}\n\n{_EXIT_CODES}",
+        epilog=f"{_overview()}\n\n{_MORE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
@@ -171,5 +177,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:  # a bug of ours: scripts must not take it for a finding about the data
         for line in traceback.format_exc().split("\n"):
             tell(line)
-        tell("ottla: a fault of ours; please report it with the lines above")
-        return OUR_FAULT
+        tell("ottla: internal error; please report it with the lines above")
+        return INTERNAL_ERROR

@@ -85,10 +85,10 @@ def add_payloads(parser: argparse.ArgumentParser) -> None:
             choices=[*ValueAs],
             type=ValueAs,
             default=ValueAs.BINARY,
-            help=f"text, JSON, or what a schema says, instead of bytes; the bytes of {side}s that"
-            f" are no such go to {side}Raw"
+            help="decode values as text, as JSON or by a schema; a value that does not decode is null"
+            " and valueRaw has its bytes"
             if side == "value"
-            else "the same of keys",
+            else "the same for keys (keyRaw)",
         )
     add_schemas(parser)
 

@@ -1,4 +1,4 @@
-"""The command lines of a report: what shows more of a section, and what acts on a row."""
+"""The command lines of a report: what shows more of a section, and what to run about a row."""
 
 import shlex
 from collections.abc import Iterable, Sequence

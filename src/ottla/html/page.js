@@ -51,7 +51,7 @@ function drawHealth() {
     { name: "partition", title: "Partition", value: nameOf },
     { name: "rule", title: "Rule" },
     { name: "meaning", title: "What it means", wide: true },
-    { name: "command", title: "What acts on it", wide: true, node: (row) => codeOf(row.command) },
+    { name: "command", title: "Command to run", wide: true, node: (row) => codeOf(row.command) },
     { name: "count", title: "Places", text: countText },
     { name: "bytes", title: "Bytes", text: bytesText },
     { name: "offset", title: "First offset", text: countText },

@@ -274,9 +274,9 @@ def for_batch(options: ReadOptions) -> ReadOptions:
     starting = Edge.EARLIEST if options.starting is None else options.starting
     ending = Edge.LATEST if options.ending is None else options.ending
     if starting is Edge.LATEST or _has(starting, Edge.LATEST):
-        raise OptionError("startingOffsets can not be latest (-1) in a batch query")
+        raise OptionError("startingOffsets cannot be latest (-1) in a batch query")
     if ending is Edge.EARLIEST or _has(ending, Edge.EARLIEST):
-        raise OptionError("endingOffsets can not be earliest (-2) in a batch query")
+        raise OptionError("endingOffsets cannot be earliest (-2) in a batch query")
     _check_pair(starting, ending)
     return replace(options, starting=starting, ending=ending)
 
@@ -286,7 +286,7 @@ def for_stream(options: ReadOptions) -> ReadOptions:
     if isinstance(options.ending, Edge | Offsets | Timestamps):
         raise OptionError("endingOffsets and endingOffsetsByTimestamp have no meaning in a stream")
     if options.view is not View.RECORDS:
-        raise OptionError(f"view={options.view} can not be streamed; read it as a batch")
+        raise OptionError(f"view={options.view} cannot be streamed; read it as a batch")
     starting = Edge.LATEST if options.starting is None else options.starting
     return replace(options, starting=starting, ending=None)
 

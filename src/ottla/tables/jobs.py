@@ -94,7 +94,7 @@ def verify_logs(chosen: ChosenLogs, options: VerifyOptions, engine: EngineOption
 
 
 def list_transactions(chosen: ChosenLogs, query: TransactionQuery) -> ResultTable:
-    """A row for each transaction, open or ended; what can not be read is an error."""
+    """A row for each transaction, open or ended; what cannot be read is an error."""
     problems: list[Violation] = []
     rows = []
     for row in transaction_rows(chosen, query, problems):

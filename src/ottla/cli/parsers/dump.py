@@ -16,7 +16,7 @@ examples:
   ottla dump --format text --max-messages 10 __consumer_offsets-0/*.log
   ottla dump . --topic orders --partition 0 --from 5 --to @2030-01-01
 
-Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage, 3 our own fault.
+Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage, 3 internal error.
 """
 # kafka-dump-log's names for its decoders, and the topics that they are for.
 DECODERS: Final = {

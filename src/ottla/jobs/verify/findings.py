@@ -49,7 +49,7 @@ _ADVICE: Final[dict[Stage, Advice]] = {
     ),
     Stage.RECORDS: Advice(
         "damage",
-        "The records of a batch can not be opened: no consumer gets past it.",
+        "The records of a batch cannot be opened: no consumer gets past it.",
         Remedy.SALVAGE,
     ),
     Stage.RECORD: Advice("damage", "One record of an old batch is broken.", Remedy.SALVAGE),

@@ -1,0 +1,349 @@
+"""The reference pages, made from the parsers, the options, the rules and the schemas themselves.
+
+Names, choices, defaults and types come from the code. What only people can say, the meaning of an
+option or of a rule, is taken from the tables of docs/spark.md and docs/rules.md: a name that has no
+row there stops the build.
+"""
+
+import argparse
+import importlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+import ottla
+from manual import meanings
+from ottla.arrow.schema import BATCH_SCHEMA, RECORD_COLUMNS, RECORD_SCHEMA, VIOLATION_SCHEMA
+from ottla.cli import COMMANDS, EXIT_CODES, GROUPS
+from ottla.connector import BATCH_COLUMNS, BATCHES_COLUMNS, CONNECTOR_COLUMNS, HEADERS_COLUMN
+from ottla.errors import Rule
+from ottla.format.attributes import CODEC_NAMES
+from ottla.internal.views import VIEWS
+from ottla.options import read, write
+from ottla.options.fields import STORAGE_FIELDS
+from ottla.publish.account import account_row
+from ottla.storage.object_store import StorageOptions
+
+_MADE: Final = "<!-- made by manual/reference.py -->\n"
+_HIDDEN_HELP: Final = "show the flags and an example"
+_CELL: Final = re.compile(r"(?<!\\)\|")
+
+
+def pages(docs: Path) -> dict[str, str]:
+    """Every generated page by its place in the site."""
+    made = {
+        "reference/index.md": _index(),
+        "reference/exit-codes.md": _exit_codes(),
+        "reference/spark-options.md": _spark_options((docs / "spark.md").read_text()),
+        "reference/python.md": _python(),
+        "reference/rules.md": _rules((docs / "rules.md").read_text()),
+        "reference/columns.md": _columns(),
+        "reference/commands/index.md": _commands(),
+    }
+    made |= {f"reference/commands/{name}.md": _command(name) for name in command_names()}
+    return {place: _MADE + text for place, text in made.items()}
+
+
+def command_names() -> list[str]:
+    """The commands in the order of `ottla --help`."""
+    return [name for names in GROUPS.values() for name in names]
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser that runs the command."""
+    subparsers = argparse.ArgumentParser(prog="ottla").add_subparsers(prog="ottla")
+    module = importlib.import_module(f"ottla.cli.parsers.{command}")
+    module.add_parser(subparsers, COMMANDS[command])
+    found: argparse.ArgumentParser = subparsers.choices[command]
+    return found
+
+
+def shown_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Arguments and flags that `--help` shows."""
+    return [action for action in parser._actions if action.help is not argparse.SUPPRESS]
+
+
+def _index() -> str:
+    return """# Reference
+
+These pages are made from the code each time the site is built.
+
+| page | what it is made from |
+|---|---|
+| [Commands](commands/index.md) | the parsers of the command line |
+| [Exit codes](exit-codes.md) | the codes that `ottla` returns |
+| [Spark options](spark-options.md) | the options of the source and the sink `kafka-log` |
+| [Python API](python.md) | the docstrings of the public names |
+| [Rules](rules.md) | the rules that a violation can name |
+| [Columns](columns.md) | the schemas of records, batches, violations, accounts and views |
+"""
+
+
+def _commands() -> str:
+    lines = ["# Commands\n", "`ottla COMMAND --help` shows the same on a terminal.\n"]
+    for title, names in GROUPS.items():
+        rows = [(f"[`ottla {name}`]({name}.md)", COMMANDS[name]) for name in names]
+        lines += [f"## {title}\n", _table(("command", ""), rows)]
+    return "\n".join(lines)
+
+
+def _command(name: str) -> str:
+    parser = parser_of(name)
+    usage = parser.format_usage().removeprefix("usage: ").rstrip()
+    lines = [f"# ottla {name}\n", f"{_sentence(parser.description or COMMANDS[name])}\n"]
+    lines += ["```text", usage, "```\n"]
+    arguments = [one for one in shown_actions(parser) if not one.option_strings]
+    flags = [one for one in shown_actions(parser) if one.option_strings]
+    if arguments:
+        rows = [(f"`{one.metavar or one.dest}`", _help(one, parser)) for one in arguments]
+        lines += ["## Arguments\n", _table(("argument", "meaning"), rows)]
+    rows = [(_flag(one), _choices(one), _help(one, parser)) for one in flags]
+    lines += ["## Options\n", _table(("option", "values", "meaning"), rows)]
+    if parser.epilog:
+        lines += ["## Examples\n", "```text", parser.epilog.rstrip(), "```\n"]
+    return "\n".join(lines)
+
+
+def _flag(action: argparse.Action) -> str:
+    takes = action.nargs != 0 and not isinstance(action, argparse.BooleanOptionalAction)
+    word = f" {action.metavar or action.dest.upper()}" if takes and not action.choices else ""
+    return ", ".join(f"`{name}{word}`" for name in action.option_strings)
+
+
+def _choices(action: argparse.Action) -> str:
+    return ", ".join(f"`{one}`" for one in action.choices or ())
+
+
+def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
+    if isinstance(action, argparse._HelpAction):
+        return _HIDDEN_HELP
+    words = vars(action) | {"prog": parser.prog}
+    return (action.help or "") % {name: _plain(value) for name, value in words.items()}
+
+
+def _exit_codes() -> str:
+    rows = [(f"`{code}`", meaning) for code, meaning in EXIT_CODES.items()]
+    return "# Exit codes\n\nEvery command ends with one of these.\n\n" + _table(
+        ("code", "meaning"), rows
+    )
+
+
+def _spark_options(guide: str) -> str:
+    meaning = _rows_by_name(guide, "option")
+    read_rows = _options(read._FIELDS, read.ReadOptions, meaning)
+    write_rows = _options(write._FIELDS, write.WriteOptions, meaning | _after(guide, "## Writing"))
+    storage = _options(STORAGE_FIELDS, StorageOptions, meaning)
+    passed = ", ".join(f"`{name}`" for name in (*read._BROKER_ONLY, *write._IGNORED))
+    refused = ", ".join(f"`{name}`" for name in (*read._REFUSED, *write._REFUSED))
+    heads = ("option", "values", "default", "meaning")
+    return "\n".join(
+        [
+            "# Spark options\n",
+            "Options of `format(\"kafka-log\")`. Case does not matter. The guide is"
+            " [Logs with Spark](../spark.md).\n",
+            "## Reading\n",
+            _table(heads, read_rows),
+            "## Writing\n",
+            _table(heads, write_rows),
+            "## Storage\n",
+            "For reading and writing.\n",
+            _table(heads, storage),
+            "## Ignored and refused\n",
+            f"Accepted, and ignored with a warning: {passed}, and other options that begin with"
+            " `kafka.`.\n",
+            f"Refused, as by Spark's Kafka connector: {refused}.\n",
+        ]
+    )
+
+
+def _options(
+    known: Mapping[str, tuple[str, Any]], kind: type, meaning: Mapping[str, str]
+) -> list[tuple[str, ...]]:
+    defaults = {one.name: one.default for one in fields(kind)}
+    types = {one.name: one.type for one in fields(kind)}
+    given = meaning | {
+        "path": "the path of `load`, `save` or `start`",
+        "paths": "what Spark makes of `load([a, b])`",
+    }
+    return [
+        (
+            f"`{name}`",
+            _values(name, types.get(place)),
+            _default(name, defaults.get(place, MISSING)),
+            given[name],
+        )
+        for name, (place, _) in known.items()
+    ]
+
+
+def _values(name: str, kind: object) -> str:
+    if name == "codec":
+        return ", ".join(f"`{one}`" for one in CODEC_NAMES.values())
+    if isinstance(kind, type) and issubclass(kind, Enum) and kind is not Enum:
+        return ", ".join(f"`{one.value}`" for one in kind)
+    if kind is bool:
+        return "`true`, `false`"
+    return "a size" if name.endswith("Bytes") else ""
+
+
+def _default(name: str, value: object) -> str:
+    if name == "codec":
+        return "`none`"
+    if value is MISSING or value is None or value == ():
+        return ""
+    if name.endswith("Bytes") and isinstance(value, int):
+        return f"`{_size(value)}`"
+    if name == "maxTriggerDelay":
+        return f"`{int(str(value)) // 60000}m`"
+    if isinstance(value, bool | int | str | Enum):
+        return f"`{_plain(value)}`"
+    return ""
+
+
+def _size(value: int) -> str:
+    for shift, letter in ((30, "g"), (20, "m"), (10, "k")):
+        if value % (1 << shift) == 0:
+            return f"{value >> shift}{letter}"
+    return str(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _python() -> str:
+    names = [name for name in ottla.__all__ if name != "__version__"]
+    functions = sorted(name for name in names if name[0].islower())
+    classes = ["Log", "Scan", *sorted(set(names) - set(functions) - {"Log", "Scan"})]
+    lines = [
+        "# Python API\n",
+        "`import ottla` gives these names. The guide is [Logs as tables in Python](../python.md).\n",
+        "`ottla.Log` is what `ottla.open` returns; its class is called `KafkaLog`.\n",
+    ]
+    for name in ["open", *(one for one in functions if one != "open"), *classes]:
+        home = getattr(ottla, name)
+        lines.append(f"::: {home.__module__}.{home.__qualname__}\n")
+    return "\n".join(lines)
+
+
+def _rules(guide: str) -> str:
+    meaning = _rows_by_name(guide, "Rule")
+    kafka = _rows_by_name(guide, "Rule", column="Kafka")
+    rows = [
+        (
+            f'<span id="{rule.value}"></span>`{rule.value}`',
+            str(rule.severity),
+            str(rule.stage),
+            meaning[rule.value],
+            kafka.get(rule.value, ""),
+        )
+        for rule in Rule
+    ]
+    return (
+        "# Rules\n\nEvery rule that a violation can name. The names stay the same between versions;"
+        " the sentences around them may change. [Kafka's rules and their tests](../rules.md) says"
+        " where each is checked.\n\n"
+        + _table(("rule", "severity", "stage", "broken when", "Kafka's class"), rows)
+    )
+
+
+def _columns() -> str:
+    record = meanings.RECORD | meanings.BATCH | {"topic": meanings.RECORD["topic"]}
+    batch_of_record = [one for one in RECORD_COLUMNS.values() if one.name not in RECORD_SCHEMA.names]
+    account = dict.fromkeys(account_row("", 0))
+    lines = [
+        "# Columns\n",
+        "## Records\n",
+        "Rows of the Spark source and of `scan`. All may be null.\n",
+        _schema_table([*CONNECTOR_COLUMNS, HEADERS_COLUMN], record),
+        "With `includeBatchColumns`, or when they are named, also:\n",
+        _schema_table(BATCH_COLUMNS, record),
+        "With `mode=PERMISSIVE` the last column is `_corrupt`, a string: what is wrong with a batch"
+        " that was left out. With `keyAs` or `valueAs`, `keyRaw` and `valueRaw` have the bytes of"
+        " keys and values that could not be decoded.\n",
+        "## Records of a segment\n",
+        "Rows of `ottla.read_segment`. Numbers are Kafka's own.\n",
+        _schema_table(RECORD_SCHEMA, record),
+        "On request:\n",
+        _schema_table(batch_of_record, record | meanings.BATCH),
+        "## Batches\n",
+        "Rows of `view=batches`, of `log.batches()` and of `ottla.read_batches`, which has no topic,"
+        " partition and file. `ottla dump --json` has the same keys.\n",
+        _schema_table(BATCHES_COLUMNS, meanings.BATCH),
+        "## Violations\n",
+        "Rows of `view=violations`, `ottla verify --out` and quarantine accounts.\n",
+        _schema_table(VIOLATION_SCHEMA, meanings.VIOLATION),
+        "## Accounts\n",
+        "What each job that writes prints and keeps, one row for each partition.\n",
+        _table(("column", "meaning"), [(f"`{one}`", meanings.ACCOUNT[one]) for one in account]),
+    ]
+    for name, view in VIEWS.items():
+        lines += [f"## View {name}\n", f"From the topic `{view.topic}`.\n"]
+        lines.append(_schema_table(view.schema, meanings.EVERY_VIEW | meanings.VIEWS[name]))
+    assert set(BATCH_SCHEMA.names) <= set(BATCHES_COLUMNS.names)
+    return "\n".join(lines)
+
+
+def _schema_table(schema: Iterable[Any], meaning: Mapping[str, str]) -> str:
+    rows = [(f"`{one.name}`", _type(str(one.type)), meaning[one.name]) for one in schema]
+    return _table(("column", "type", "meaning"), rows)
+
+
+def _type(text: str) -> str:
+    short = re.sub(r"element: | not null", "", text)
+    return f"`{short}`"
+
+
+def _rows_by_name(guide: str, head: str, column: str | None = None) -> dict[str, str]:
+    """Of tables whose first column is called `head`: for each name in code its row's meaning.
+
+    Without `column` the meaning is the last cell, or that of the column that says it.
+    """
+    found: dict[str, str] = {}
+    heads: list[str] = []
+    for line in guide.splitlines():
+        cells = [cell.strip() for cell in _CELL.split(line)[1:-1]] if line[:1] == "|" else []
+        if not cells:
+            heads = []
+        elif not heads:
+            heads = cells
+        elif heads[0] == head:
+            text = _moved(_cell_of(heads, cells, column))
+            for name in re.findall(r"`([^`=]+)(?:=[^`]*)?`", cells[0]):
+                found.setdefault(name, text)
+    return found
+
+
+def _moved(cell: str) -> str:
+    """A cell of a page of docs/, for a page one folder below; anchors are those of spark.md."""
+    return re.sub(r"\]\((#|[a-z])", lambda to: f"](../{'spark.md#' if to[1] == '#' else to[1]}", cell)
+
+
+def _cell_of(heads: list[str], cells: list[str], column: str | None) -> str:
+    wanted = [column] if column else ["Meaning", "Refused", "", "adds"]
+    at = next((heads.index(one) for one in wanted if one in heads), len(heads) - 1)
+    return cells[at]
+
+
+def _after(guide: str, heading: str) -> dict[str, str]:
+    """The same of a part of the guide, whose options may share names with others."""
+    return _rows_by_name(guide.partition(f"\n{heading}\n")[2], "option")
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(cell: str) -> str:
+    return re.sub(r"(?<!\\)\|", r"\\|", cell.replace("\n", " "))
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
