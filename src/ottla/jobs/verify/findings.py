@@ -44,7 +44,7 @@ _ADVICE: Final[dict[Stage, Advice]] = {
     ),
     Stage.CRC: Advice(
         "damage",
-        "The bytes are not those that were written. Consumers stop with an invalid CRC.",
+        "The bytes changed after they were written. Consumers stop here: the CRC is wrong.",
         Remedy.SALVAGE,
     ),
     Stage.RECORDS: Advice(
