@@ -38,8 +38,8 @@ def _expanded(item: Any) -> Any:
         there = [one for one in target if not _is_missing(one)]
         return {title: [_expanded(one) for one in there]}
     if target == "reference/commands":
-        names = [f"reference/commands/{name}.md" for name in command_names()]
-        return {title: ["reference/commands/index.md", *names]}
+        named = [{name: f"reference/commands/{name}.md"} for name in command_names()]
+        return {title: ["reference/commands/index.md", *named]}
     return item
 
 

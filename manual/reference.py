@@ -92,16 +92,16 @@ def _commands() -> str:
 
 def _command(name: str) -> str:
     parser = parser_of(name)
-    usage = parser.format_usage().removeprefix("usage: ").rstrip()
     lines = [f"# ottla {name}\n", f"{_sentence(parser.description or COMMANDS[name])}\n"]
-    lines += ["```text", usage, "```\n"]
     arguments = [one for one in shown_actions(parser) if not one.option_strings]
+    usage = [f"ottla {name} [OPTION]...", *map(_usage, arguments)]
+    lines += ["```text", " ".join(usage), "```\n"]
     flags = [one for one in shown_actions(parser) if one.option_strings]
     if arguments:
         rows = [(f"`{one.metavar or one.dest}`", _help(one, parser)) for one in arguments]
         lines += ["## Arguments\n", _table(("argument", "meaning"), rows)]
-    rows = [(_flag(one), _choices(one), _help(one, parser)) for one in flags]
-    lines += ["## Options\n", _table(("option", "values", "meaning"), rows)]
+    rows = [(_flag(one), _help(one, parser) + _choices(one)) for one in flags]
+    lines += ["## Options\n", _table(("option", "meaning"), rows)]
     if parser.epilog:
         lines += ["## Examples\n", "```text", parser.epilog.rstrip(), "```\n"]
     return "\n".join(lines)
@@ -113,8 +113,14 @@ def _flag(action: argparse.Action) -> str:
     return ", ".join(f"`{name}{word}`" for name in action.option_strings)
 
 
+def _usage(argument: argparse.Action) -> str:
+    word = str(argument.metavar or argument.dest)
+    return {None: word, "+": f"{word}...", "*": f"[{word}]...", "?": f"[{word}]"}[argument.nargs]
+
+
 def _choices(action: argparse.Action) -> str:
-    return ", ".join(f"`{one}`" for one in action.choices or ())
+    choices = ", ".join(f"`{one}`" for one in action.choices or ())
+    return f". One of {choices}" if choices else ""
 
 
 def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
