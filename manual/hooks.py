@@ -45,9 +45,10 @@ def _expanded(item: Any) -> Any:
 
 def _is_missing(item: Any) -> bool:
     """Whether it is the page on lakehouse tables, before that work is merged."""
-    return item == {"Export to Iceberg and Delta": "lake.md"} and not (
-        ROOT / "docs" / "lake.md"
-    ).exists()
+    return (
+        item == {"Export to Iceberg and Delta": "lake.md"}
+        and not (ROOT / "docs" / "lake.md").exists()
+    )
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -8,7 +8,7 @@ from typing import Final
 RECORD: Final = {
     "key": "the key; null if the record has none",
     "value": "the value; null is a tombstone",
-    "topic": "from the name of the partition's directory; null if that is not the name of a partition",
+    "topic": "from the name of the directory; null if that is not the name of a partition",
     "partition": "likewise",
     "offset": "Kafka's offset of the record",
     "timestamp": "when the record was created or appended; a record without a timestamp has -1 ms",

@@ -138,25 +138,25 @@ def _exit_codes() -> str:
 
 
 def _spark_options(guide: str) -> str:
-    meaning = _rows_by_name(guide, "option")
-    read_rows = _options(read._FIELDS, read.ReadOptions, meaning)
-    write_rows = _options(write._FIELDS, write.WriteOptions, meaning | _after(guide, "## Writing"))
-    storage = _options(STORAGE_FIELDS, StorageOptions, meaning)
+    meaning, default = _rows_by_name(guide, "option"), _rows_by_name(guide, "option", "default")
+    written = guide.partition("\n## Writing\n")[2]  # whose options may share names with others
+    sink = meaning | _rows_by_name(written, "option")
+    sink_default = default | _rows_by_name(written, "option", "default")
     passed = ", ".join(f"`{name}`" for name in (*read._BROKER_ONLY, *write._IGNORED))
     refused = ", ".join(f"`{name}`" for name in (*read._REFUSED, *write._REFUSED))
-    heads = ("option", "values", "default", "meaning")
+    heads = ("option", "default", "meaning")
     return "\n".join(
         [
             "# Spark options\n",
-            "Options of `format(\"kafka-log\")`. Case does not matter. The guide is"
+            'Options of `format("kafka-log")`. Case does not matter. The guide is'
             " [Logs with Spark](../spark.md).\n",
             "## Reading\n",
-            _table(heads, read_rows),
+            _table(heads, _options(read._FIELDS, read.ReadOptions, meaning, default)),
             "## Writing\n",
-            _table(heads, write_rows),
+            _table(heads, _options(write._FIELDS, write.WriteOptions, sink, sink_default)),
             "## Storage\n",
             "For reading and writing.\n",
-            _table(heads, storage),
+            _table(heads, _options(STORAGE_FIELDS, StorageOptions, meaning, default)),
             "## Ignored and refused\n",
             f"Accepted, and ignored with a warning: {passed}, and other options that begin with"
             " `kafka.`.\n",
@@ -166,33 +166,33 @@ def _spark_options(guide: str) -> str:
 
 
 def _options(
-    known: Mapping[str, tuple[str, Any]], kind: type, meaning: Mapping[str, str]
+    known: Mapping[str, tuple[str, Any]],
+    kind: type,
+    meaning: Mapping[str, str],
+    default: Mapping[str, str],
 ) -> list[tuple[str, ...]]:
+    """A row for each option; those that mean the same share one."""
     defaults = {one.name: one.default for one in fields(kind)}
     types = {one.name: one.type for one in fields(kind)}
     given = meaning | {
         "path": "the path of `load`, `save` or `start`",
         "paths": "what Spark makes of `load([a, b])`",
     }
-    return [
-        (
-            f"`{name}`",
-            _values(name, types.get(place)),
-            _default(name, defaults.get(place, MISSING)),
-            given[name],
-        )
-        for name, (place, _) in known.items()
-    ]
+    rows: dict[tuple[str, str], list[str]] = {}
+    for name, (place, _) in known.items():
+        found = _default(name, defaults.get(place, MISSING)) or default.get(name, "")
+        words = given[name] or "see the guide"
+        rows.setdefault((found, words + _values(name, types.get(place))), []).append(f"`{name}`")
+    return [(", ".join(names), found, words) for (found, words), names in rows.items()]
 
 
 def _values(name: str, kind: object) -> str:
+    choices: list[object] = []
     if name == "codec":
-        return ", ".join(f"`{one}`" for one in CODEC_NAMES.values())
-    if isinstance(kind, type) and issubclass(kind, Enum) and kind is not Enum:
-        return ", ".join(f"`{one.value}`" for one in kind)
-    if kind is bool:
-        return "`true`, `false`"
-    return "a size" if name.endswith("Bytes") else ""
+        choices = [*CODEC_NAMES.values()]
+    elif isinstance(kind, type) and issubclass(kind, Enum):
+        choices = [one.value for one in kind]
+    return ". One of " + ", ".join(f"`{one}`" for one in choices) if choices else ""
 
 
 def _default(name: str, value: object) -> str:
@@ -228,7 +228,8 @@ def _python() -> str:
     classes = ["Log", "Scan", *sorted(set(names) - set(functions) - {"Log", "Scan"})]
     lines = [
         "# Python API\n",
-        "`import ottla` gives these names. The guide is [Logs as tables in Python](../python.md).\n",
+        "`import ottla` gives these names."
+        " The guide is [Logs as tables in Python](../python.md).\n",
         "`ottla.Log` is what `ottla.open` returns; its class is called `KafkaLog`.\n",
     ]
     for name in ["open", *(one for one in functions if one != "open"), *classes]:
@@ -259,8 +260,10 @@ def _rules(guide: str) -> str:
 
 
 def _columns() -> str:
-    record = meanings.RECORD | meanings.BATCH | {"topic": meanings.RECORD["topic"]}
-    batch_of_record = [one for one in RECORD_COLUMNS.values() if one.name not in RECORD_SCHEMA.names]
+    record = meanings.BATCH | meanings.RECORD
+    batch_of_record = [
+        one for one in RECORD_COLUMNS.values() if one.name not in RECORD_SCHEMA.names
+    ]
     account = dict.fromkeys(account_row("", 0))
     lines = [
         "# Columns\n",
@@ -278,8 +281,8 @@ def _columns() -> str:
         "On request:\n",
         _schema_table(batch_of_record, record | meanings.BATCH),
         "## Batches\n",
-        "Rows of `view=batches`, of `log.batches()` and of `ottla.read_batches`, which has no topic,"
-        " partition and file. `ottla dump --json` has the same keys.\n",
+        "Rows of `view=batches`, of `log.batches()` and of `ottla.read_batches`, which has no"
+        " topic, partition and file. `ottla dump --json` has the same keys.\n",
         _schema_table(BATCHES_COLUMNS, meanings.BATCH),
         "## Violations\n",
         "Rows of `view=violations`, `ottla verify --out` and quarantine accounts.\n",
@@ -327,18 +330,13 @@ def _rows_by_name(guide: str, head: str, column: str | None = None) -> dict[str,
 
 def _moved(cell: str) -> str:
     """A cell of a page of docs/, for a page one folder below; anchors are those of spark.md."""
-    return re.sub(r"\]\((#|[a-z])", lambda to: f"](../{'spark.md#' if to[1] == '#' else to[1]}", cell)
+    return re.sub(r"\]\((?=[a-z])", "](../", cell.replace("](#", "](spark.md#"))
 
 
 def _cell_of(heads: list[str], cells: list[str], column: str | None) -> str:
     wanted = [column] if column else ["Meaning", "Refused", "", "adds"]
     at = next((heads.index(one) for one in wanted if one in heads), len(heads) - 1)
     return cells[at]
-
-
-def _after(guide: str, heading: str) -> dict[str, str]:
-    """The same of a part of the guide, whose options may share names with others."""
-    return _rows_by_name(guide.partition(f"\n{heading}\n")[2], "option")
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

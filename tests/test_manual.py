@@ -119,7 +119,9 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
 
 def test_the_site_asks_nothing_of_a_network(site: Path) -> None:
     for page in site.rglob("*.html"):
-        loaded = re.findall(r"<(?:script|link|img|iframe)[^>]*?(?:src|href)=\"([^\"]*)", page.read_text())
+        loaded = re.findall(
+            r"<(?:script|link|img|iframe)[^>]*?(?:src|href)=\"([^\"]*)", page.read_text()
+        )
         assert [one for one in loaded if re.match(r"(https?:)?//", one)] == [], page
 
 
@@ -175,7 +177,11 @@ def test_no_message_has_a_phrase_that_must_be_read_twice() -> None:
 
 def test_codespell_finds_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "codespell_lib"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "codespell_lib"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == ""
 

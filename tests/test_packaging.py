@@ -55,7 +55,15 @@ def test_two_builds_have_the_same_bytes_and_twine_accepts_them(tmp_path: Path) -
     for folder in built:
         environment = os.environ | {"SOURCE_DATE_EPOCH": "1763424000"}
         # Without isolation: the build needs only what `make` has installed.
-        words = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+        words = [
+            sys.executable,
+            "-m",
+            "build",
+            "--no-isolation",
+            "--outdir",
+            str(folder),
+            str(ROOT),
+        ]
         subprocess.run(words, env=environment, check=True, capture_output=True, timeout=600)
     once, again = ({one.name: one.read_bytes() for one in folder.iterdir()} for folder in built)
     assert {name.rsplit(".", 1)[-1] for name in once} == {"whl", "gz"}

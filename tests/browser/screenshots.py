@@ -46,7 +46,9 @@ def main() -> None:
                 out.write_bytes(base64.b64decode(picture["data"]))
             show(driver, page, 1400, height=TOP)  # for the README, which is one screen
             picture = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
-            (TESTS.parent / "docs" / "report-top.png").write_bytes(base64.b64decode(picture["data"]))
+            (TESTS.parent / "docs" / "report-top.png").write_bytes(
+                base64.b64decode(picture["data"])
+            )
 
 
 if __name__ == "__main__":

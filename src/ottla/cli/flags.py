@@ -85,7 +85,7 @@ def add_payloads(parser: argparse.ArgumentParser) -> None:
             choices=[*ValueAs],
             type=ValueAs,
             default=ValueAs.BINARY,
-            help="decode values as text, as JSON or by a schema; a value that does not decode is null"
+            help="decode values as text, as JSON or by a schema; one that does not decode is null,"
             " and valueRaw has its bytes"
             if side == "value"
             else "the same for keys (keyRaw)",
