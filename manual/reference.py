@@ -240,22 +240,20 @@ def _python() -> str:
 
 def _rules(guide: str) -> str:
     meaning = _rows_by_name(guide, "Rule")
-    kafka = _rows_by_name(guide, "Rule", column="Kafka")
     rows = [
         (
             f'<span id="{rule.value}"></span>`{rule.value}`',
             str(rule.severity),
             str(rule.stage),
             meaning[rule.value],
-            kafka.get(rule.value, ""),
         )
         for rule in Rule
     ]
     return (
         "# Rules\n\nEvery rule that a violation can name. The names stay the same between versions;"
         " the sentences around them may change. [Kafka's rules and their tests](../rules.md) says"
-        " where each is checked.\n\n"
-        + _table(("rule", "severity", "stage", "broken when", "Kafka's class"), rows)
+        " which of Kafka's classes each mirrors, and where it is checked.\n\n"
+        + _table(("rule", "severity", "stage", "broken when"), rows)
     )
 
 
