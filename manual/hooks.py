@@ -85,7 +85,7 @@ def _in_site(found: re.Match[str], source: str, page: str) -> str:
         to = path.removeprefix("docs/")
     else:
         return words if words.startswith("`") else f"{words} (`{path}`)" if words != path else words
+    if to == "captures":  # a folder, which is one page
+        to = "reference/captures.md"
     up = "../" * page.count("/")
-    if (ROOT / "docs" / to).is_dir():  # a folder of captures has no page
-        return f"{words} (`{path}`)"
     return f"{image}[{words}]({up}{to}{anchor})"

@@ -20,7 +20,7 @@ BATCH: Final = {
     "partition": "likewise",
     "file": "the segment",
     "position": "the byte at which the batch begins in the file",
-    "size": "bytes of the batch, the 12 before its length counts included",
+    "size": "all bytes of the batch",
     "magic": "the message format: 0, 1 or 2",
     "baseOffset": "the first offset; null for a compressed v0 or v1 message that was not opened",
     "lastOffset": "the last offset",

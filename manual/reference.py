@@ -41,6 +41,7 @@ def pages(docs: Path) -> dict[str, str]:
         "reference/python.md": _python(),
         "reference/rules.md": _rules((docs / "rules.md").read_text()),
         "reference/columns.md": _columns(),
+        "reference/captures.md": _captures(docs / "captures"),
         "reference/commands/index.md": _commands(),
     }
     made |= {f"reference/commands/{name}.md": _command(name) for name in command_names()}
@@ -79,6 +80,7 @@ These pages are made from the code each time the site is built.
 | [Python API](python.md) | the docstrings of the public names |
 | [Rules](rules.md) | the rules that a violation can name |
 | [Columns](columns.md) | the schemas of records, batches, violations, accounts and views |
+| [Captures](captures.md) | what commands print on a terminal |
 """
 
 
@@ -128,6 +130,18 @@ def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
         return _HIDDEN_HELP
     words = vars(action) | {"prog": parser.prog}
     return (action.help or "") % {name: _plain(value) for name, value in words.items()}
+
+
+def _captures(folder: Path) -> str:
+    lines = [
+        "# Captures\n",
+        "What a terminal of 80 columns shows of commands on the demo's logs. A test compares them,"
+        " and those of 200 columns.\n",
+    ]
+    for path in sorted(folder.glob("*-80.txt")):
+        name = path.stem.removesuffix("-80")
+        lines += [f"## ottla {name}\n", "```console", path.read_text().rstrip(), "```\n"]
+    return "\n".join(lines)
 
 
 def _exit_codes() -> str:

@@ -72,8 +72,8 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where",
         metavar="TEXT",
-        help="only records that are as it says: \"key = 'anna' and offset < 5000\"; docs/where.md"
-        " has the columns and all that it may say",
+        help="only records that match, such as \"key = 'anna' and offset < 5000\"; docs/where.md"
+        " has the columns and the grammar",
     )
 
 
