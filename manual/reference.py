@@ -117,7 +117,8 @@ def _flag(action: argparse.Action) -> str:
 
 def _usage(argument: argparse.Action) -> str:
     word = str(argument.metavar or argument.dest)
-    return {None: word, "+": f"{word}...", "*": f"[{word}]...", "?": f"[{word}]"}[argument.nargs]
+    forms = {"None": word, "+": f"{word}...", "*": f"[{word}]...", "?": f"[{word}]"}
+    return forms[str(argument.nargs)]
 
 
 def _choices(action: argparse.Action) -> str:
@@ -188,7 +189,7 @@ def _options(
     """A row for each option; those that mean the same share one."""
     defaults = {one.name: one.default for one in fields(kind)}
     types = {one.name: one.type for one in fields(kind)}
-    given = meaning | {
+    given = {**meaning} | {
         "path": "the path of `load`, `save` or `start`",
         "paths": "what Spark makes of `load([a, b])`",
     }
