@@ -79,7 +79,8 @@ EXIT_CODES = {
 }
 _MORE = f"""\
 `ottla COMMAND --help` shows the flags of a command and an example.
-Exit codes: {", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())}."""
+Exit codes:
+{chr(10).join(f"  {code:<14}{meaning}" for code, meaning in EXIT_CODES.items())}"""
 
 
 class _LogLine(logging.Formatter):
