@@ -15,12 +15,12 @@ INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tes
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-nojit test-spark test-kafka test-browser test-faults test-newcomer soak \
-	lint types bench captures constraints java
+	lint types docs bench captures constraints java
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-demo: $(or $(wildcard $(READY)),$(RUNNABLE)) ## A tour of the commands on the logs of a small, unlucky cluster
+demo: $(or $(wildcard $(READY)),$(RUNNABLE)) ## A tour of the commands on the logs of a small cluster
 	$(BIN)/ottla warm
 	$(BIN)/ottla demo
 
@@ -30,7 +30,7 @@ test: $(READY) java ## All that needs only Python and Java
 
 test-nojit: $(READY) ## The kernels interpreted, so that an index out of bounds raises
 	NUMBA_DISABLE_JIT=1 $(PYTEST) $(IN_PARALLEL) -m 'not (spark or $(ELSEWHERE))' $(INTERPRETED)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m hypothesis tests/test_against_naive.py
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m hypothesis tests/test_against_naive.py tests/schemas/test_avro.py
 
 test-spark: $(READY) java ## The longer tests on Spark
 	$(PYTEST) -m spark_long
@@ -64,6 +64,10 @@ lint: $(READY) ## Style, format, the direction of imports and code that nobody c
 types: $(READY) ## mypy --strict, also on a program that uses the package
 	$(BIN)/mypy
 	$(BIN)/mypy --strict examples/tables.py
+
+docs: $(READY) ## The site of the manual, in build/site; a broken link or a missing page is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	$(BIN)/codespell
 
 bench: $(READY) java ## Decode, encode, scan and verify against Kafka's Java classes
 	$(BIN)/python -m benchmarks

@@ -5,6 +5,7 @@ import compileall
 from pathlib import Path
 
 from benchmarks import (
+    bench_avro,
     bench_clone,
     bench_compact,
     bench_decode,
@@ -12,6 +13,7 @@ from benchmarks import (
     bench_internal,
     bench_jobs,
     bench_kafka,
+    bench_lake,
     bench_log,
     bench_rules,
     bench_scan,
@@ -39,6 +41,8 @@ WHOLE = {
     "where": bench_where,
     "tiered": bench_tiered,
     "clone": bench_clone,
+    "avro": bench_avro,
+    "lake": bench_lake,
 }
 BENCHMARKS = PER_FILE | WHOLE
 

@@ -24,6 +24,12 @@ RULES = ROOT / "docs" / "rules.md"
 FENCE = re.compile(r"^```(python|console|bash)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Commands that build the very environment that this test runs in.
 SETTING_UP = ("make", "git", "pip", "cd", ".ci/run", "pre-commit")
+# The how-to guides, in the order in which the first of them lists them.
+HOW_TO = ROOT / "docs" / "howto"
+GUIDES = [
+    HOW_TO / name
+    for name in ["index.md", *re.findall(r"\]\(([\w-]+\.md)\)", (HOW_TO / "index.md").read_text())]
+]
 SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -47,6 +53,8 @@ def documents() -> Iterable[object]:
     """The documents with examples; those that start Spark are marked so."""
     found = []
     for path in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]):
+        if path in GUIDES:  # which share a folder
+            continue
         blocks = blocks_of(path)
         marks = [pytest.mark.spark] if any("spark" in block.text for block in blocks) else []
         if blocks:
@@ -94,10 +102,21 @@ def run_console(block: Block, document: Path) -> None:
 def test_the_examples_run(document: Path, tmp_path: Path) -> None:
     if document.name == "README.md":  # which begins with `make demo`
         make_logs(str(tmp_path / "demo-out" / "kafka-logs"))
-    # A process of its own: a Spark session that other tests left would run in another folder.
+    run_document(document, tmp_path)
+
+
+@pytest.mark.spark
+def test_the_how_to_guides_run_one_after_another_in_an_empty_folder(tmp_path: Path) -> None:
+    assert {*GUIDES} == {*HOW_TO.glob("*.md")}
+    for guide in GUIDES:
+        run_document(guide, tmp_path)
+
+
+def run_document(document: Path, folder: Path) -> None:
+    """In a process of its own: a Spark session that other tests left has another folder."""
     done = subprocess.run(
         [sys.executable, __file__, str(document)],
-        cwd=tmp_path,
+        cwd=folder,
         env={name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"},
         capture_output=True,
         text=True,
@@ -138,9 +157,13 @@ def test_every_rule_has_its_row() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
+    from manual.reference import pages  # not where this file runs examples, as a program
+
+    made = {ROOT / "docs" / place for place in pages(ROOT / "docs")}
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
-            assert (path.parent / target).exists(), f"{path}: {target}"
+            to = (path.parent / target).resolve()
+            assert to.exists() or to in made, f"{path}: {target}"
 
 
 if __name__ == "__main__":

@@ -43,3 +43,31 @@ def test_no_pyspark_is_one_sentence_with_the_command(tmp_path: Path, words: list
     assert "during handling" not in done.stderr.lower()
     last = done.stderr.splitlines()[-1]
     assert last.endswith(f"Spark, which this Python does not have: {install_command('spark')}")
+
+
+@pytest.mark.parametrize(
+    ("form", "package"),
+    [("delta", "deltalake"), ("iceberg", "pyiceberg")],
+    ids=["delta", "iceberg"],
+)
+def test_no_library_of_tables_is_one_sentence_before_any_work(
+    tmp_path: Path, form: str, package: str
+) -> None:
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden/sitecustomize.py").write_text(
+        f"import sys; sys.modules['{package}'] = None"
+    )
+    (tmp_path / "logs/orders-0").mkdir(parents=True)
+    (tmp_path / "logs/orders-0/00000000000000000000.log").write_bytes(batch())
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla.cli", "export", "logs", "table", "--format", form],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "hidden")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    told = f"need {package}, which this Python does not have: {install_command(form)}"
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "table").exists()

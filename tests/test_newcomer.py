@@ -39,7 +39,6 @@ def test_a_fresh_clone_runs_the_demo_and_then_the_recipes(tmp_path: Path) -> Non
     run_recipes(clone)
     assert (clone / "clicks.html").exists()
     assert (clone / "demo-out/salvaged-payments/payments-0").is_dir()
-    assert (clone / "demo-out/zstd/clicks-0").is_dir()
 
 
 def run_recipes(clone: Path) -> None:

@@ -1,5 +1,6 @@
 """Wheel and sdist are complete: built, installed where nothing else is, and started."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import builders
+from test_documents import blocks_of, commands_of
 
 ROOT = Path(__file__).parent.parent
 
@@ -46,6 +48,54 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
     segment = tmp_path / "00000000000000000000.log"
     segment.write_bytes(b"".join(builders.batch(codec=codec) for codec in range(5)))
     assert run(ottla, "dump", "--format", "jsonl", segment).count('"type":') == 11
+
+
+def test_two_builds_have_the_same_bytes_and_twine_accepts_them(tmp_path: Path) -> None:
+    built = [tmp_path / "once", tmp_path / "again"]
+    for folder in built:
+        environment = os.environ | {"SOURCE_DATE_EPOCH": "1763424000"}
+        # Without isolation: the build needs only what `make` has installed.
+        words = [
+            sys.executable,
+            "-m",
+            "build",
+            "--no-isolation",
+            "--outdir",
+            str(folder),
+            str(ROOT),
+        ]
+        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=600)
+    once, again = ({one.name: one.read_bytes() for one in folder.iterdir()} for folder in built)
+    assert {name.rsplit(".", 1)[-1] for name in once} == {"whl", "gz"}
+    assert once == again
+    run(sys.executable, "-m", "twine", "check", "--strict", *built[0].iterdir())
+
+
+@pytest.mark.newcomer
+def test_the_first_tutorial_runs_where_only_the_wheel_is_installed(
+    wheel: Path, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv/bin/python"
+    constraints = ROOT / "constraints.txt"
+    run(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, wheel)
+    tutorial = ROOT / "docs" / "tutorials" / "incident.md"
+    commands = [one for block in blocks_of(tutorial) for one, _ in commands_of(block)]
+    assert len(commands) > 8
+    (tmp_path / "empty").mkdir()
+    for command in commands:
+        path = f"{tmp_path / 'venv/bin'}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path / "empty",
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        assert done.returncode in (0, 1), command + done.stderr
+    assert (tmp_path / "empty" / "incident.html").exists()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ read it as a table:
     log.salvage("repaired"); log.convert("smaller", codec="zstd"); log.export("parquet")
 
 Below that are segments, one file at a time (`read_segment`, `read_batches`, `write_segment`), and
-beside it Spark (`read_log`, `write_log`, and `ottla.spark`). `docs/python.md` has it by example.
+beside it Spark (`read_log`, `write_log`, and `ottla.spark`). `decode` makes a typed column of bytes
+by a schema. `docs/python.md` has it by example.
 
 The folders, from the bytes up; each imports only from those above it in this list:
 
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ottla.format.attributes import Codec, TimestampType
     from ottla.log.read.mode import Isolation, Mode
     from ottla.options.export import FileFormat, ValueAs
+    from ottla.tables.decode import decode
     from ottla.tables.log import KafkaLog as Log
     from ottla.tables.log import open  # noqa: A004
     from ottla.tables.scan import Scan
@@ -77,6 +79,7 @@ __all__ = [
     "ValueAs",
     "Violation",
     "__version__",
+    "decode",
     "open",
     "read_batches",
     "read_log",
@@ -102,6 +105,7 @@ _HOMES = {
     "TimestampType": "ottla.format.attributes",
     "ValueAs": "ottla.options.export",
     "Violation": "ottla.errors",
+    "decode": "ottla.tables.decode",
     "open": "ottla.tables.log",
     "read_batches": "ottla.api",
     "read_log": "ottla.api",

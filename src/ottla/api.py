@@ -79,7 +79,7 @@ def read_log(
 ) -> "Frame":
     """Logs below `path` as a DataFrame; options are those of `format("kafka-log")`.
 
-    `columns` leaves the others undecoded, which Spark can not ask a Python source for by itself.
+    `columns` leaves the others undecoded, which Spark cannot ask a Python source for by itself.
     """
     from ottla.spark import log  # it needs Spark, which may not be here
 

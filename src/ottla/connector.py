@@ -24,6 +24,7 @@ from ottla.format.names import TopicPartition
 from ottla.kernels.tables import concat_batches
 from ottla.log.read.records import Reading, name_violations
 from ottla.options.export import ValueAs
+from ottla.schemas.plans import NO_PLANS, PayloadPlans
 from ottla.where.evaluate import FilePlace, match_records
 from ottla.where.tree import COLUMNS, OF_FILE, ArrowFilter, Predicate, Where
 
@@ -217,25 +218,32 @@ _PAYLOAD_TYPES: Final = {
 RAW: Final = "Raw"  # what follows `key` or `value` in the name of the column with their bytes
 
 
-def payload_columns(name: str, value_as: ValueAs) -> list[pa.Field]:
+def payload_columns(name: str, value_as: ValueAs, plans: PayloadPlans = NO_PLANS) -> list[pa.Field]:
     """The columns of keys or values: what they are given as, and the bytes of what is no such.
 
     >>> payload_columns("value", ValueAs.UTF8)
     [pyarrow.Field<value: string>, pyarrow.Field<valueRaw: binary>]
     """
-    column = pa.field(name, _PAYLOAD_TYPES[value_as])
+    plan = plans.of(name)
+    if plan is None and value_as.needs_schemas:
+        value_as = ValueAs.BINARY  # of a topic that the registry knows nothing of
+    column = pa.field(name, _PAYLOAD_TYPES[value_as] if plan is None else plan.arrow_type)
     if value_as is ValueAs.BINARY:
         return [column]
     return [column, pa.field(f"{name}{RAW}", pa.binary())]
 
 
-def record_columns(key_as: ValueAs, value_as: ValueAs) -> list[pa.Field]:
+def record_columns(
+    key_as: ValueAs, value_as: ValueAs, plans: PayloadPlans = NO_PLANS
+) -> list[pa.Field]:
     """The connector's columns, with keys and values as they are asked for."""
     given = {"key": key_as, "value": value_as}
     return [
         column
         for field in CONNECTOR_COLUMNS
         for column in (
-            payload_columns(field.name, given[field.name]) if field.name in given else [field]
+            payload_columns(field.name, given[field.name], plans)
+            if field.name in given
+            else [field]
         )
     ]

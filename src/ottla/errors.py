@@ -263,6 +263,9 @@ class Term(Enum):
     MEMORY = "memory"
     FOLLOW_LINKS = "following links"
     DUMP = "the command that dumps files"
+    SCHEMAS = "the command that shows schemas"
+    CATALOG = "the catalog"
+    RECREATED = "saying so"
 
 
 class WordedError(Exception):
@@ -287,6 +290,10 @@ class WordedError(Exception):
 
 class OptionError(WordedError, ValueError):
     """The caller asked for something that makes no sense; the message says what would."""
+
+
+class SchemaError(WordedError, ValueError):
+    """A schema makes no sense, or two of them do not go together; the message says why."""
 
 
 class DataLossError(WordedError):

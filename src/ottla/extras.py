@@ -13,6 +13,9 @@ EXTRAS: Final = {
     "polars": ("polars>=1.20",),
     "duckdb": ("duckdb>=1.3",),
     "tiered": ("pycryptodome>=3.20",),
+    "iceberg": ("pyiceberg[sql-sqlite]>=0.12",),
+    "delta": ("deltalake>=1.6",),
+    "protobuf": ("ptars>=0.0.25", "grpcio-tools>=1.70"),
 }
 
 

@@ -23,6 +23,7 @@ from ottla.jobs.report.what_if import all_settings  # noqa: E402
 
 NOW = 1_760_100_000_000
 TALLEST = 4600
+TOP = 860
 
 
 def main() -> None:
@@ -43,6 +44,11 @@ def main() -> None:
                 picture = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
                 out = TESTS.parent / "docs" / f"report-{width}.png"
                 out.write_bytes(base64.b64decode(picture["data"]))
+            show(driver, page, 1400, height=TOP)  # for the README, which is one screen
+            picture = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+            (TESTS.parent / "docs" / "report-top.png").write_bytes(
+                base64.b64decode(picture["data"])
+            )
 
 
 if __name__ == "__main__":

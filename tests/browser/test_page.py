@@ -20,6 +20,7 @@ from ottla.html.page import render_page
 from ottla.jobs.demo import make_logs
 from ottla.jobs.report.rows import ReportOptions
 from ottla.jobs.report.what_if import all_settings
+from schemas.test_export import write_orders
 
 pytestmark = pytest.mark.browser
 
@@ -426,3 +427,19 @@ def test_a_page_of_500_partitions_is_small_and_soon_drawn(
         times[path].append(drawn_after(driver) or 0)
     # The least of each: another process may have had the machine in between.
     assert min(times[large]) <= 3 * min(times[page])
+
+
+def test_schemas_are_a_table_of_their_own(driver: Chrome, tmp_path: Path) -> None:
+    write_orders(tmp_path / "logs")
+    selection, options = choose(tmp_path / "logs"), ReportOptions(what_if=False)
+    rows = add_commands(build_here(selection, options, (), NOW), selection, options, NOW)
+    (tmp_path / "page.html").write_text(render_page(rows), encoding="utf-8")
+    for width in WIDTHS:
+        show(driver, tmp_path / "page.html", width, "light")
+        assert driver.get_log("browser") == []
+        assert driver.execute_script(STICKING_OUT) == []
+    shown = driver.execute_script(CELLS, "schemas")
+    told = [row for row in rows if row["type"] == "schema"]
+    assert [row["schema"][0] for row in shown] == [row["schema"] for row in told]
+    assert [row["undecodable"][1] for row in shown] == ["0 %"] * 3 + ["50 %", "100 %", "100 %"]
+    assert shown[3]["reasons"][1] == "broken payload (truncated) (1)"

@@ -50,7 +50,7 @@ def test_a_log_that_stops_the_cleaner_is_explained_and_ends_with_1(tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--now", "noon"], "'noon' is no time such as @2025-10-09T08:53:20Z"),
+        (["--now", "noon"], "'noon' is not a time such as @2025-10-09T08:53:20Z"),
         (["--delete-retention-ms", "1d"], "'1d' is no number of milliseconds"),
         (["--topic", "nothing"], "no topic nothing"),
     ],

@@ -137,6 +137,7 @@ def commands(ground: Ground) -> dict[str, list[object]]:
         "transactions": ["transactions", logs],
         "groups": ["groups", logs],
         "topics": ["topics", logs],
+        "schemas": ["schemas", logs, "--out", out],
         "diff": ["diff", logs, logs],
         "finish": ["finish", out],
         "append": ["append", "--dry-run", "--to", log.parent, log],

@@ -55,6 +55,7 @@ COMMANDS = {
     "transactions": (),
     "groups": (),
     "topics": (),
+    "schemas": (),
     "diff": (),
     "report": (),
     "append": ("--to", "PARTITION", "--dry-run"),

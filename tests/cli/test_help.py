@@ -108,7 +108,7 @@ def test_the_overview_shows_groups_commands_and_exit_codes(
     assert ended.value.code == 0
     assert shown.startswith("usage: ottla [-h] [--version] COMMAND ...")
     assert "\nCheck and repair:\n  verify " in shown
-    assert "2 wrong usage or machine" in shown
+    assert "\n  2             wrong usage or environment\n" in shown
 
 
 @pytest.mark.parametrize("command", COMMANDS)

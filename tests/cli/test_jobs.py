@@ -94,7 +94,7 @@ def test_a_terminal_shows_a_bar_and_a_table(folder: Path, words: list[str]) -> N
     [
         pytest.param(["verify", "nowhere"], "nowhere", id="no-path"),
         pytest.param(["verify", "demo-out", "--out", "x.csv"], ".parquet", id="out"),
-        pytest.param(["restore", "demo-out", "o", "--to", "soon"], "no offset", id="time"),
+        pytest.param(["restore", "demo-out", "o", "--to", "soon"], "is not an offset", id="time"),
         pytest.param(["restore", "demo-out", "o", "--rename", "a=b"], "no such topic", id="rename"),
         pytest.param(["convert", "demo-out", "o", "--set", "a=b"], "NAME is one of", id="set"),
         pytest.param(

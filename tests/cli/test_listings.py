@@ -11,6 +11,7 @@ import pytest
 from golden import GOLDEN
 from ottla.cli import COMMANDS
 from ottla.jobs.demo import make_logs
+from schemas.registries import registered, write_registry
 
 BROKER = GOLDEN / "kafka-4.3"
 SEGMENT = "00000000000000000000.log"
@@ -39,6 +40,11 @@ CASES = [
     pytest.param(["transactions", "PATH"], id="transactions"),
     pytest.param(["groups", "BROKER"], id="groups"),
     pytest.param(["topics", "BROKER"], id="topics"),
+    pytest.param(["schemas", "PATH"], id="schemas"),
+    pytest.param(["schemas", "PATH", "--exact"], id="schemas-exact"),
+    pytest.param(
+        ["dump", "PATH", "--topic", "orders", "--value-as", "registry"], id="dump-registry"
+    ),
     pytest.param(["diff", "PATH", "BROKER"], id="diff"),
     pytest.param(
         ["append", f"PATH/users-0/{SEGMENT}", "--to", "PATH/orders-0", "--dry-run"], id="append"
@@ -77,6 +83,8 @@ def test_all_commands_are_here() -> None:
 def test_each_directory_is_listed_once(tmp_path: Path, words: list[str]) -> None:
     logs, found = tmp_path / "logs", tmp_path / "listed.json"
     make_logs(str(logs))
+    if {"schemas", "registry"} & set(words):
+        write_registry(logs, [registered("orders-value", 1, 1, "bytes")])
     places = {"PATH": str(logs), "BROKER": str(BROKER), "OUT": str(tmp_path / "out")}
     for name, place in places.items():
         words = [word.replace(name, place) for word in words]

@@ -96,7 +96,9 @@ def test_a_path_that_is_not_there(logs: Path) -> None:
     assert str(logs) in said.rstrip("?").split(" ")
 
 
-@pytest.mark.parametrize("command", ["ls", "dump", "verify", "transactions", "groups", "topics"])
+@pytest.mark.parametrize(
+    "command", ["ls", "dump", "verify", "transactions", "groups", "topics", "schemas"]
+)
 def test_an_empty_directory(tmp_path: Path, command: str) -> None:
     said = here(command, tmp_path)
     assert said.startswith(f"{tmp_path}: an empty directory; name a log directory of a broker")

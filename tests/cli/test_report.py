@@ -81,7 +81,7 @@ def test_a_command_that_is_too_long_is_cut_as_a_shell_puts_it_together(
         "partition": 0,
         "rule": "crc-matches",
         "count": 1,
-        "meaning": "The bytes are not those that were written. " * 4,
+        "meaning": "The bytes changed after they were written. " * 4,
         "command": shlex.join([*words, "0"]),
     }
     head = {"type": "report", "health": "1 of 1 partitions needs attention.", "saving": None}

@@ -62,6 +62,7 @@ def commands(logs: Path) -> dict[str, list[list[object]]]:
         "transactions": [["transactions", logs], ["transactions", logs, "--topic", EVIL]],
         "groups": [["groups", logs], ["groups", logs, "--topic", EVIL]],
         "topics": [["topics", logs]],
+        "schemas": [["schemas", logs], ["schemas", logs, "--schemas", logs.parent / "schemas"]],
         "diff": [["diff", logs, logs], ["diff", logs, logs, "--topic", EVIL], ["diff", logs]],
         "finish": [["finish", out], ["finish", free], ["finish", out, "--discard", EVIL]],
         "append": [["append", "--dry-run", "--to", log.parent, log], ["append", "--to", EVIL, log]],

@@ -142,7 +142,8 @@ def test_a_time_has_one_form_in_every_command(logs: Path) -> None:
     assert len(explained) == 1
     for command in ("transactions", "compact", "report", "append"):
         assert (
-            "'noon' is no time such as @2025-10-09T08:53:20Z" in run(command, "--now", "noon").err
+            "'noon' is not a time such as @2025-10-09T08:53:20Z"
+            in run(command, "--now", "noon").err
         )
 
 

@@ -25,6 +25,7 @@ def start(script: ModuleType, *arguments: object, **settings: str) -> subprocess
     return subprocess.Popen(
         [sys.executable, script.__file__, *map(str, arguments)],
         env=os.environ | {"PYTHONPATH": paths, **settings},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -49,6 +49,7 @@ from ottla.rules.cleaner.cleanable import CleanerConfig
 from ottla.rules.producers.producer import Origin
 from rules.histories import ABORT, COMMIT, data_batch, marker
 from rules.test_append_each import NOW, both
+from schemas.small_avro import avro
 from whole_log import check_partition, plan_salvage
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="compiled kernels call no Python")
@@ -291,6 +292,7 @@ WORKS: dict[str, Callable[[Path], None]] = {
         groups,
         report,
         export,
+        avro,
     )
 }
 

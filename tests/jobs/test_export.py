@@ -21,6 +21,7 @@ from jobs.topics import ABORT, COMMIT, TRANSACTIONAL, Written, marker, write_top
 from log.generated import write_partition
 from ottla.errors import CorruptLogError, OptionError
 from ottla.jobs.export.plan import plan_export
+from ottla.jobs.export.table import export_schema, to_export
 from ottla.jobs.export.writers import ParquetFile
 from ottla.log.read.mode import Isolation, Mode
 from ottla.options.export import ExportOptions, FileFormat, ValueAs
@@ -101,8 +102,10 @@ def test_what_is_held_for_a_row_group_has_no_room_to_spare(tmp_path: Path) -> No
     (segment,) = (tmp_path / "logs").rglob("*.log")
     columns = ["key", "value", "offset", "timestamp", "timestampType", "headers"]
     (records,) = ottla.read_segment(segment, columns=columns)
-    file = ParquetFile(BytesIO(), str(segment), ExportOptions())
-    file.write(records)
+    options = ExportOptions()
+    file = ParquetFile(BytesIO(), options, export_schema(options))
+    rows = to_export(records, str(segment), file.schema, {})
+    file.write(rows, records.column("timestamp"))
     assert records.get_total_buffer_size() > 2 * records.nbytes
     assert file.held[0].get_total_buffer_size() < 2 * file.size
     file.close()

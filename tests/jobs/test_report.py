@@ -18,6 +18,7 @@ from ottla.format.attributes import Codec
 from ottla.jobs.report.rows import ReportOptions
 from ottla.jobs.report.verdict import sum_up
 from ottla.jobs.report.what_if import BATCH_SIZES, Setting
+from schemas.test_export import write_orders
 
 NOW = 1_800_000_000_000
 START = 1_700_000_000_000
@@ -128,6 +129,7 @@ def test_commands_choose_what_the_report_was_asked_for(tmp_path: Path) -> None:
     which = "--topic a --topic 'b c' --partition 1"
     assert rows[0]["commands"] == {
         "contents": f"ottla ls {root} {which}",
+        "schemas": f"ottla schemas {root} --topic a --topic 'b c'",
         "health": f"ottla verify {root} {which}",
         "transactions": f"ottla transactions {root} {which} --now @{NOW}",
         "whatIf": f"ottla report {root} -o report.html {which} --price-per-gb-month 0.5"
@@ -320,3 +322,29 @@ def test_the_overhead_of_formats_is_what_their_layouts_say(tmp_path: Path) -> No
 def test_options_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionError):
         ReportOptions(**wrong)
+
+
+def test_which_schemas_a_topic_uses_and_what_they_do_not_explain(tmp_path: Path) -> None:
+    write_orders(tmp_path)
+    rows = report(tmp_path, what_if=False)
+    found = {row["schema"]: row for row in rows if row["type"] == "schema"}
+    assert list(found) == ["id 11", "id 12", "id 13", "id 14", "id 99", "no schema named"]
+    assert [row["version"] for row in found.values()] == [1, 2, 3, 4, None, None]
+    assert [row["records"] for row in found.values()] == [1, 1, 1, 2, 1, 3]
+    assert found["id 14"] == {
+        "type": "schema",
+        "topic": "orders",
+        "of": "value",
+        "schema": "id 14",
+        "subject": "orders-value",
+        "version": 4,
+        "schemaType": "AVRO",
+        "records": 2,
+        "undecodable": 1,
+        "reasons": {"broken payload (truncated)": 1},
+        "firstTimestamp": 1000,
+        "lastTimestamp": 1000,
+    }
+    assert found["id 99"]["reasons"] == {"no such schema": 1}
+    assert found["no schema named"]["undecodable"] == 3
+    assert rows[0]["commands"]["schemas"] == f"ottla schemas {tmp_path}"

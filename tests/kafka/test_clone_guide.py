@@ -1,4 +1,4 @@
-"""The three stories of docs/clone.md, as they are written: clones start, are looked at and stop."""
+"""The guides that start clones, as they are written: these are looked at, and stopped."""
 
 import os
 import re
@@ -14,7 +14,10 @@ from broker import KAFKA
 from test_clone import free_ports
 from test_restore_guide import TOOLS
 
+from test_documents import run_document
+
 GUIDE = Path(__file__).parents[2] / "docs" / "clone.md"
+DRILL = GUIDE.parent / "tutorials" / "drill.md"
 PATIENCE = 400
 STORIES = ("A restore drill on a laptop", "The controllers are lost", "A copy of production")
 # As a download of Kafka has them: the one starts a process of its own, the other ends it.
@@ -50,7 +53,8 @@ def make_tools(folder: Path, pid: Path) -> Path:
 @pytest.mark.parametrize("title", STORIES)
 def test_the_story_runs_as_it_is_written(logs: dict[str, Path], tmp_path: Path, title: str) -> None:
     pid = tmp_path / "pid"
-    (settings,) = re.findall(r"In all of them:\n\n```sh\n(.*?)```", GUIDE.read_text(), re.S)
+    front = GUIDE.read_text().split("\n## ")[0]
+    (settings,) = re.findall(r"^```sh\n(.*?)^```$", front, re.M | re.S)
     values = {
         "BACKUP": str(logs["stopped"]),
         "WORK": str(tmp_path / "work"),
@@ -75,6 +79,29 @@ def test_the_story_runs_as_it_is_written(logs: dict[str, Path], tmp_path: Path, 
         end_server(pid)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "TopicId: " in done.stdout
+
+
+def test_the_drill_starts_the_cluster_that_it_made(tmp_path: Path) -> None:
+    folder, pid = tmp_path / "drill", tmp_path / "pid"
+    folder.mkdir()
+    run_document(DRILL, folder)
+    tools = make_tools(tmp_path / "bin", pid)
+    (script,) = re.findall(r"^```sh\n(.*?)^```$", DRILL.read_text(), re.M | re.S)
+    try:
+        done = subprocess.run(
+            ["bash", "-e", "-u", "-o", "pipefail", "-c", script],
+            env=os.environ | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    finally:
+        end_server(pid)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"Topic: payments\s+TopicId: ", done.stdout)
+    assert re.search(r"^billing\s+orders\s+0\s+10448\s+10568\s+120 ", done.stdout, re.M)
 
 
 def end_server(pid: Path) -> None:

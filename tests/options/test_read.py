@@ -174,10 +174,10 @@ def test_a_batch_reads_everything_and_a_stream_what_is_new() -> None:
 
 
 BATCH_REFUSALS = [
-    pytest.param({"startingoffsets": "latest"}, "can not be latest", id="starts-latest"),
-    pytest.param({"startingoffsets": '{"t":{"0":-1}}'}, "can not be latest", id="starts-minus-one"),
-    pytest.param({"endingoffsets": "earliest"}, "can not be earliest", id="ends-earliest"),
-    pytest.param({"endingoffsets": '{"t":{"0":-2}}'}, "can not be earliest", id="ends-minus-two"),
+    pytest.param({"startingoffsets": "latest"}, "cannot be latest", id="starts-latest"),
+    pytest.param({"startingoffsets": '{"t":{"0":-1}}'}, "cannot be latest", id="starts-minus-one"),
+    pytest.param({"endingoffsets": "earliest"}, "cannot be earliest", id="ends-earliest"),
+    pytest.param({"endingoffsets": '{"t":{"0":-2}}'}, "cannot be earliest", id="ends-minus-two"),
     pytest.param(
         {"startingoffsets": '{"t":{"0":1}}', "endingoffsets": '{"t":{"0":2,"1":2}}'},
         "name different partitions: t-1",

@@ -201,7 +201,7 @@ def test_a_schema_that_does_not_fit_is_refused(
 OPTIONS = [
     pytest.param({"startingOfsets": "earliest"}, "did you mean startingOffsets", id="misspelt"),
     pytest.param({"subscribe": "a", "assign": "{}"}, "only one of", id="two-subscriptions"),
-    pytest.param({"startingOffsets": "latest"}, "can not be latest", id="starts-at-latest"),
+    pytest.param({"startingOffsets": "latest"}, "cannot be latest", id="starts-at-latest"),
     pytest.param({"subscribe": "order"}, "no topic order in", id="no-such-topic"),
 ]
 

@@ -378,5 +378,5 @@ def test_a_start_by_time_is_an_offset(tmp_path: Path) -> None:
 
 
 def test_views_can_not_be_streamed(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="view=batches can not be streamed"):
+    with pytest.raises(OptionError, match="view=batches cannot be streamed"):
         reader(tmp_path, view="batches")

@@ -2,7 +2,11 @@
 
 import json
 import logging
+import os
 import random
+import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -16,9 +20,10 @@ from log.s3 import BUCKET, Server, s3_server
 from ottla.catalog.slices import Task, plan_tasks
 from ottla.options.read import ReadOptions
 from ottla.storage.kept import chunks
-from tiered.encoder import Mode, Upload, offset_index, stored_chunks, write_upload
+from tiered.encoder import KEYS, Mode, Upload, offset_index, stored_chunks, write_upload
 from tiered.whole import options_of, read_tasks
 
+GUIDE = Path(__file__).parents[2] / "docs" / "tiered.md"
 CHUNK = 4 << 20  # the plugin's default
 SPLIT = "16m"
 FOLDER = "tiered-s3"  # servers of one process share their buckets
@@ -121,3 +126,21 @@ def test_no_task_fetches_a_chunk_twice_and_two_at_most_fetch_one(
     assert sorted(by_all) == list(range(len(bucket.borders) - 1))
     assert max(by_all.values()) <= 2
     assert sum(count == 2 for count in by_all.values()) <= len(tasks) - 1
+
+
+def test_the_guide_restores_with_keys(bucket: Bucket, tmp_path: Path) -> None:
+    """The commands of docs/tiered.md, with folders of this test."""
+    (block,) = re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(), re.M | re.S)
+    places = {
+        "/etc/ottla/keys": KEYS,
+        "s3://bucket/tiered": f"s3://{BUCKET}/{FOLDER}",
+        "/data/restored": tmp_path / "restored",
+    }
+    for named, ours in places.items():
+        assert block.count(named) == 1
+        block = block.replace(named, str(ours))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    known = {"PATH": path, "AWS_ENDPOINT_URL": bucket.server.endpoint}
+    subprocess.run(["bash", "-eu", "-c", block], env=os.environ | known, check=True, cwd=tmp_path)
+    (log,) = (tmp_path / "restored").glob("*/*.log")
+    assert log.read_bytes() == segment().log

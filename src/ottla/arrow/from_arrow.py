@@ -146,5 +146,5 @@ def _headers(batch: pa.RecordBatch) -> tuple[Int32s, Spans, Spans]:
         raise OptionError(f"headers are {structs.type}, expected the fields key and value")
     keys, values = structs.field("key"), structs.field("value")
     if structs.null_count or keys.null_count:
-        raise OptionError("a header without a key can not be written")
+        raise OptionError("a header without a key cannot be written")
     return bounds, _spans(keys, "headers.key"), _spans(values, "headers.value")

@@ -50,6 +50,8 @@ BATCH_COLUMN_FIELDS: Final = (
     _field("sequence", pa.int32()),
     _field("isTransactional", pa.bool_()),
     _field("isControl", pa.bool_()),
+    _field("maxTimestamp", pa.int64()),
+    _field("baseSequence", pa.int32()),
     _field("index", pa.int64()),
     _field("rawHeaders", RAW_HEADERS_TYPE),
 )

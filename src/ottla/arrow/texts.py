@@ -26,7 +26,11 @@ def to_json(values: pa.Array) -> pa.Array:
 
 def without_text(values: pa.Array, texts: pa.Array) -> pa.Array:
     """The bytes of those that did not become text."""
-    lost = pc.and_(pc.is_valid(values), pc.is_null(texts))
+    return keep_bytes(values, pc.and_(pc.is_valid(values), pc.is_null(texts)))
+
+
+def keep_bytes(values: pa.Array, lost: pa.Array) -> pa.Array:
+    """The bytes of some, null for the others."""
     return pc.if_else(lost, values, pa.scalar(None, pa.binary()))
 
 

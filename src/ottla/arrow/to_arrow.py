@@ -123,6 +123,8 @@ _FROM_BATCHES: Final[dict[str, tuple[Callable[[Batches], Ints], type[np.generic]
     "producerEpoch": (lambda batches: batches.producer_epoch, np.int32),
     "isTransactional": (is_transactional, np.bool_),
     "isControl": (is_control, np.bool_),
+    "maxTimestamp": (lambda batches: batches.max_timestamp, np.int64),
+    "baseSequence": (lambda batches: batches.base_sequence, np.int32),
 }
 
 

@@ -43,7 +43,7 @@ _RULES: Final = {
         Rule.BATCH_HEADER_COMPLETE,
         "the batch is shorter than its fixed part",
     ),
-    status.CRC_MISMATCH: (Rule.CRC_MATCHES, "the bytes are not those that were sealed"),
+    status.CRC_MISMATCH: (Rule.CRC_MATCHES, "the CRC does not match the bytes"),
     status.CODEC_UNKNOWN: (Rule.CODEC_KNOWN, "no such compression type id"),
     status.CODEC_NOT_ALLOWED: (Rule.CODEC_ALLOWED, "zstd needs magic 2"),
     status.CODEC_FAILED: (Rule.DECOMPRESSES, "the records do not decompress"),

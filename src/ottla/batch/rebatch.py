@@ -39,7 +39,7 @@ def rebatch(
 ) -> Iterator[tuple[bytes, int]]:
     """The batches of a window, none of magic 0 or 1, and how many of them were copied.
 
-    They come in groups, as they are decoded: records of two groups are never joined, as little as
+    They come in groups, as they are decoded: records of two groups are never joined, just as
     those of two windows.
     """
     for span, decoded in decode_sound_groups(decoder, region, batches):

@@ -1,6 +1,7 @@
 """The command `ottla`: parse, call, print."""
 
 import argparse
+import atexit
 import gc
 import importlib
 import logging
@@ -41,6 +42,7 @@ COMMANDS = {
     "transactions": "show open and hanging transactions, and what they hold back",
     "groups": "show the offsets that consumer groups committed, and their lag",
     "topics": "show topic ids, partitions, replicas and configs from the cluster's metadata",
+    "schemas": "show the schemas of a registry, and which of them the records of topics name",
     "diff": "compare replicas: equal up to where, diverged since when, what each has alone",
     "finish": "publish what a killed job had decided to write, or give it up",
     "append": "tell whether a broker would take batches, and what it would store",
@@ -49,7 +51,17 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "Look": ("ls", "dump", "inspect", "transactions", "groups", "topics", "diff", "append"),
+    "Look": (
+        "ls",
+        "dump",
+        "inspect",
+        "transactions",
+        "groups",
+        "topics",
+        "schemas",
+        "diff",
+        "append",
+    ),
     "Check and repair": ("verify", "salvage", "report"),
     "Write": ("export", "convert", "compact", "restore", "clone", "finish"),
     "Begin": ("demo", "warm"),
@@ -57,12 +69,19 @@ GROUPS = {
 
 OK = 0
 PROBLEMS_FOUND = 1
-OUR_FAULT = 3
+INTERNAL_ERROR = 3
 INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
-_EXIT_CODES = """\
+EXIT_CODES = {
+    OK: "clean",
+    PROBLEMS_FOUND: "problems found in the data",
+    WRONG_USAGE: "wrong usage or environment",
+    INTERNAL_ERROR: "internal error",
+    INTERRUPTED: "interrupted",
+}
+_MORE = f"""\
 `ottla COMMAND --help` shows the flags of a command and an example.
-Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage or machine, 3 our own fault,
-130 interrupted."""
+Exit codes:
+{chr(10).join(f"  {code:<14}{meaning}" for code, meaning in EXIT_CODES.items())}"""
 
 
 class _LogLine(logging.Formatter):
@@ -77,7 +96,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         prog="ottla",
         usage="ottla [-h] [--version] COMMAND ...",
         description="The logs of Apache Kafka, without Kafka.",
-        epilog=f"{_overview()}\n\n{_EXIT_CODES}",
+        epilog=f"{_overview()}\n\n{_MORE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
@@ -104,6 +123,9 @@ def start() -> NoReturn:
     """Be the process of a command, which waits for nothing that nobody needs."""
     gc.disable()  # what is imported is no garbage; `main` collects again
     code = main()
+    # Numba starts colorama where it is installed, which would end every output with a colour code.
+    if "colorama.initialise" in sys.modules:
+        atexit.unregister(sys.modules["colorama.initialise"].reset_all)
     # What an error left in stdout is still to be written, and what pyspark registered ends its JVM.
     if code or "pyspark" in sys.modules:
         sys.exit(code)
@@ -160,5 +182,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:  # a bug of ours: scripts must not take it for a finding about the data
         for line in traceback.format_exc().split("\n"):
             tell(line)
-        tell("ottla: a fault of ours; please report it with the lines above")
-        return OUR_FAULT
+        tell("ottla: internal error; please report it with the lines above")
+        return INTERNAL_ERROR

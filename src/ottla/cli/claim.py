@@ -9,7 +9,9 @@ from contextlib import contextmanager
 def claim(arguments: argparse.Namespace) -> Iterator[None]:
     """Fail at once if another process writes to OUT; a command that only looks claims nothing."""
     looks = getattr(arguments, "explain", False) or getattr(arguments, "dry_run", False)
-    if not getattr(arguments, "writes", False) or looks:
+    # A table of a catalog is no path: the catalog says where it is, and the job claims that.
+    named = getattr(arguments, "catalog", None) is not None
+    if not getattr(arguments, "writes", False) or looks or named:
         yield
         return
     # Imported here: `ottla --help` must not wait for Arrow.

@@ -34,6 +34,10 @@ class DemoStep(NamedTuple):
 def run(arguments: argparse.Namespace) -> int:
     """Make the data, show each command on it, then all of them at work together on Spark."""
     logs = os.path.join(arguments.out, "kafka-logs")
+    if arguments.no_tour:
+        make_logs(logs)
+        print(f"The logs are in {logs}.")
+        return 0
     _say(f"Making the logs of a small cluster in {logs}")
     make_logs(logs)
     for step in _steps(logs, arguments.out):

@@ -7,8 +7,10 @@ from typing import Final
 from ottla.cli.output import add_bytes, add_format
 from ottla.errors import OptionError, Term
 from ottla.options.engine import DEFAULT_LOCAL_BYTES, DEFAULT_MEMORY
+from ottla.options.export import ValueAs
 from ottla.options.offsets import parse_time
 from ottla.options.texts import parse_bytes, parse_positive
+from ottla.schemas.wires import WireFormat
 
 # What errors are about, as it is called here.
 FLAGS: Final = {
@@ -28,6 +30,9 @@ FLAGS: Final = {
     Term.MEMORY: "--memory",
     Term.FOLLOW_LINKS: "--follow-links",
     Term.DUMP: "`ottla dump`",
+    Term.SCHEMAS: "`ottla schemas`",
+    Term.CATALOG: "--catalog",
+    Term.RECREATED: "--recreated",
 }
 
 
@@ -69,8 +74,41 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where",
         metavar="TEXT",
-        help="only records that are as it says: \"key = 'anna' and offset < 5000\"; docs/where.md"
-        " has the columns and all that it may say",
+        help="only records that match, such as \"key = 'anna' and offset < 5000\"; docs/where.md"
+        " has the columns and the grammar",
+    )
+
+
+def add_payloads(parser: argparse.ArgumentParser) -> None:
+    """The flags that say what keys and values are."""
+    for side in ("key", "value"):
+        parser.add_argument(
+            f"--{side}-as",
+            choices=[*ValueAs],
+            type=ValueAs,
+            default=ValueAs.BINARY,
+            help="decode values as text, as JSON or by a schema; one that does not decode is null,"
+            " and valueRaw has its bytes"
+            if side == "value"
+            else "the same for keys (keyRaw)",
+        )
+    add_schemas(parser)
+
+
+def add_schemas(parser: argparse.ArgumentParser) -> None:
+    """The flags that say where schemas are, and how bytes name them."""
+    parser.add_argument(
+        "--schemas",
+        metavar="PATH",
+        help="a log directory that holds _schemas, or a folder of .avsc, .proto and .json files"
+        " (default: PATH itself)",
+    )
+    parser.add_argument(
+        "--wire",
+        choices=[*WireFormat],
+        type=WireFormat,
+        default=WireFormat.AUTO,
+        help="how keys and values name their schemas (default: %(default)s)",
     )
 
 

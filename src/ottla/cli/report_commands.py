@@ -1,4 +1,4 @@
-"""The command lines of a report: what shows more of a section, and what acts on a row."""
+"""The command lines of a report: what shows more of a section, and what to run about a row."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -65,6 +65,7 @@ def _section_commands(
     paths, chosen = logs.paths, _choosing(logs)
     words = {
         "contents": ["ls", *paths, *chosen],
+        "schemas": ["schemas", *paths, *_choosing_topics(logs)],
         "health": ["verify", *paths, *chosen],
         "transactions": ["transactions", *paths, *chosen, "--now", f"@{now}"],
         "whatIf": ["report", *paths, "-o", "report.html", *chosen, *_differing(options)],
@@ -81,9 +82,12 @@ def _section_commands(
 
 def _choosing(logs: ChosenLogs) -> list[str]:
     """The flags that choose the same partitions."""
+    return _choosing_topics(logs) + _choosing_partitions(logs)
+
+
+def _choosing_topics(logs: ChosenLogs) -> list[str]:
     topics = logs.choice.topics + logs.choice.globs
-    words = [word for topic in topics for word in ("--topic", topic)]
-    return words + _choosing_partitions(logs)
+    return [word for topic in topics for word in ("--topic", topic)]
 
 
 def _choosing_partitions(logs: ChosenLogs) -> list[str]:

@@ -148,13 +148,27 @@ class LinePrinter:
     ) -> Iterator[tuple[int, bytes]]:
         """The ends of control records and of decoded ones; an unreadable one adds an insert."""
         control = is_control(part.batches)
-        if part.chunk is None or not (self.decoder or control.any()):
+        plans = self.request.payloads.get(str(self.partition.topic))
+        if part.chunk is None or not (self.decoder or control.any() or plans):
             return
         rows = np.repeat(np.arange(control.size), part.record_counts)[: shown.size]
         wanted = shown if self.decoder else shown & control[rows]
+        if plans is not None:
+            # Not before: few dumps need what decodes by schemas.
+            from ottla.dump.typed import decode_records
+
+            typed = np.flatnonzero(shown & ~control[rows]).tolist()
+            tails = decode_records(part.chunk, plans, typed, self.request.encoding)
+            wanted = shown & control[rows]
+            said = {record: self.style.say_decoded(decoded) for record, decoded in tails}
+        else:
+            said = {}
         unreadable = dict(check_control_records(part, self.path))
         buffers = part.chunk.buffers
-        for record in np.flatnonzero(wanted).tolist():
+        for record in sorted({*np.flatnonzero(wanted).tolist(), *said}):
+            if record in said:
+                yield record, said[record]
+                continue
             row = int(rows[record])
             key, value = read_key_value(buffers, record)
             if not control[row] and self.decoder:

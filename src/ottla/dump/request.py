@@ -1,12 +1,14 @@
 """What a user asks a dump for."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.dump.payloads import Form, digest_form
 from ottla.dump.style import Style
 from ottla.options.dump import Encoding
+from ottla.schemas.plans import PayloadPlans
 from ottla.where.tree import Predicate
 
 
@@ -24,7 +26,7 @@ class Request:
     A record is printed when its key is one of `keys`, it has all of `headers` and is as `where`
     says. `decoder` names the internal topic whose records these are; without it, `decodes` goes by
     the directory's name. Without an `encoding` the style has its own; `hides_payload` shows sizes
-    and hashes instead.
+    and hashes instead. `payloads` has plans of topics whose keys or values have schemas.
     """
 
     style: Style
@@ -40,6 +42,7 @@ class Request:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     encoding: Encoding | None = None
     hides_payload: bool = False
+    payloads: Mapping[str, PayloadPlans] = field(default_factory=dict)
 
     @property
     def form(self) -> Form | None:

@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ottla.catalog.catalog import list_catalog
+from ottla.catalog.catalog import Catalog, list_catalog
 from ottla.catalog.chosen import ChosenLogs
 from ottla.catalog.logs import Log
 from ottla.catalog.positions import find_start, find_stop
@@ -52,14 +52,17 @@ def find_sources(
     limits: LimitPair,
     storage: StorageOptions,
     where: Predicate | None = None,
+    catalog: Catalog | None = None,
 ) -> Iterator[DumpSource]:
     """The files in order. One that is named by itself is not looked at before its turn.
 
-    Of directories, what surely holds no record that is as `where` says is left out.
+    Of directories, what surely holds no record that is as `where` says is left out. Who has listed
+    the paths already gives the `catalog`.
     """
-    if choice != EVERY_PARTITION or limits != NO_LIMITS:
+    if catalog is not None or choice != EVERY_PARTITION or limits != NO_LIMITS:
         _refuse_others(paths)
-        yield from _chosen(ChosenLogs(list_catalog(paths, storage), choice, limits), where)
+        listed = list_catalog(paths, storage) if catalog is None else catalog
+        yield from _chosen(ChosenLogs(listed, choice, limits), where)
         return
     for path in paths:
         if path != STDIN and (_is_directory(path) or is_remote_log(path)):

@@ -51,7 +51,7 @@ function drawHealth() {
     { name: "partition", title: "Partition", value: nameOf },
     { name: "rule", title: "Rule" },
     { name: "meaning", title: "What it means", wide: true },
-    { name: "command", title: "What acts on it", wide: true, node: (row) => codeOf(row.command) },
+    { name: "command", title: "Command to run", wide: true, node: (row) => codeOf(row.command) },
     { name: "count", title: "Places", text: countText },
     { name: "bytes", title: "Bytes", text: bytesText },
     { name: "offset", title: "First offset", text: countText },
@@ -135,7 +135,27 @@ function drawContents() {
   ], remote)));
   const times = byType("timeline");
   if (new Set(times.map((row) => row.from)).size > 1) home.append(card("Bytes by the newest timestamp of their batch", timelinePlot(times)));
+  drawSchemas(home);
   drawDistributions(home);
+}
+
+function drawSchemas(home) {
+  const rows = byType("schema");
+  if (!rows.length) return;
+  const why = (row) => Object.entries(row.reasons).map(([reason, count]) => `${reason} (${countText(count)})`).join(", ");
+  home.append(card("Schemas of keys and values", make("p", { class: "soft" }, "By the registry in these logs, of some windows of each partition."), commandLine(REPORT.commands.schemas), makeTable("schemas", [
+    { name: "topic", title: "Topic" },
+    { name: "of", title: "Of" },
+    { name: "schema", title: "Schema" },
+    { name: "subject", title: "Subject" },
+    { name: "version", title: "Version", text: countText },
+    { name: "schemaType", title: "Type" },
+    { name: "records", title: "Records", text: countText },
+    { name: "firstTimestamp", title: "From", text: timeText },
+    { name: "lastTimestamp", title: "To", text: timeText },
+    { name: "undecodable", title: "Not decoded", text: shareText, value: (row) => row.records ? row.undecodable / row.records : 0 },
+    { name: "reasons", title: "Why", wide: true, node: (row) => why(row) || NONE },
+  ], rows)));
 }
 
 function drawDistributions(home) {

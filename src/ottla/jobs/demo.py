@@ -1,4 +1,4 @@
-"""The log directory of a small, unlucky cluster: what `ottla demo` shows everything on.
+"""The log directory of a small cluster with a few troubles: what `ottla demo` shows everything on.
 
 Seeded, so that every demo tells the same story.
 """

@@ -46,6 +46,10 @@ def nothing_to_remember(_: Mapping[str, FinishedPartition]) -> Sequence[Any]:
     return ()
 
 
+def nothing_to_register(_: Job) -> None:
+    """For jobs whose files need nobody to know them."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutputJob:
     """What to run. The files of `logs` and `options` name the job: the same ones resume it.
@@ -54,7 +58,7 @@ class OutputJob:
     accounts of both are added up by topic and partition. `log_starts` has every log that is
     written, with what the checkpoint of OUT shall say of it: None is nothing. What `remember` makes
     of finished parts is kept with the account. What is `private` is its user's alone, and has an
-    OUT of its own.
+    OUT of its own. `register` is called when files are in place: a table has still to be told.
     """
 
     title: str
@@ -69,6 +73,7 @@ class OutputJob:
     log_starts: Mapping[TopicPartition, int | None]
     remember: Callable[[Mapping[str, FinishedPartition]], Sequence[Any]] = nothing_to_remember
     private: bool = False
+    register: Callable[[Job], None] = nothing_to_register
 
     @property
     def inputs(self) -> list[Entry]:

@@ -25,6 +25,7 @@ from ottla.jobs.engine import Engine, JobStep
 from ottla.jobs.output import (
     OutputJob,
     OutputPart,
+    nothing_to_register,
     publish_output,
     require_empty,
     require_room,
@@ -59,18 +60,24 @@ def run_output_job(engine: Engine, plan: OutputJob) -> list[Row]:
             require_empty(job)
         return stage_and_publish(engine, job, plan)
 
-    return run_once(job, plan.log_starts, work)
+    return run_once(job, plan.log_starts, work, plan.register)
 
 
 def run_once(
-    job: Job, names: Iterable[TopicPartition], work: Callable[[Job], list[Row]]
+    job: Job,
+    names: Iterable[TopicPartition],
+    work: Callable[[Job], list[Row]],
+    register: Callable[[Job], None] = nothing_to_register,
 ) -> list[Row]:
     """Do the work of a job, alone, where its logs are not yet; the account of one that is done."""
     with run_job(job.out, job.name, job.storage) as begun:
         if is_published(begun):
-            return read_account(begun)
-        require_room(begun, names)
-        return work(begun)
+            rows = read_account(begun)
+        else:
+            require_room(begun, names)
+            rows = work(begun)
+        register(begun)  # also by the run after one that was killed before it came to this
+        return rows
 
 
 def stage_and_publish(engine: Engine, job: Job, plan: OutputJob) -> list[Row]:

@@ -65,7 +65,7 @@ def _unfit(folder: str) -> str | None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         status, weak = os.lstat(folder), weak_parent(folder)
     except OSError as error:
-        return f"can not be made: {error.strerror}"
+        return f"cannot be made: {error.strerror}"
     why = distrust(status)
     if why is not None:
         return why
@@ -74,7 +74,7 @@ def _unfit(folder: str) -> str | None:
     # With the sticky bit too: others may not even add a file.
     if stat.S_IMODE(status.st_mode) & 0o022:
         return "can be written to by others"
-    return None if os.access(folder, os.W_OK) else "can not be written to"
+    return None if os.access(folder, os.W_OK) else "cannot be written to"
 
 
 class KernelCache(FunctionCache):

@@ -84,8 +84,8 @@ def parse_when(text: str) -> Offset | Timestamp:
     time = _milliseconds(text[1:]) if text.startswith("@") else None
     if time is None:
         raise OptionError(
-            f"{text!r} is no offset, and no @ with milliseconds or a time such as"
-            " @2025-10-09T08:53:20Z"
+            f"{text!r} is not an offset such as 120, nor a time such as @2025-10-09T08:53:20Z or"
+            " @1760000000000"
         )
     return Timestamp(time)
 
@@ -99,7 +99,7 @@ def parse_time(text: str) -> int:
     time = _milliseconds(text.removeprefix("@"))
     if time is None:
         raise OptionError(
-            f"{text!r} is no time such as @2025-10-09T08:53:20Z or @ and milliseconds since 1970"
+            f"{text!r} is not a time such as @2025-10-09T08:53:20Z or @1760000000000 (milliseconds)"
         )
     return time
 

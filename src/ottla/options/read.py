@@ -39,6 +39,8 @@ from ottla.options.texts import (
     parse_milliseconds,
     parse_positive,
 )
+from ottla.schemas.plans import NO_PLANS, PayloadPlans
+from ottla.schemas.wires import WireFormat
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.where.tree import Where
 
@@ -94,6 +96,7 @@ class ReadOptions:
 
     `raw` records keep Kafka's own timestamps, so that none is left out for its time. A limit that
     a log does not have is an error where `strict`, as in the connector; commands pass over it.
+    `payloads` is what `schemas` and `wire` come to when the topic is known.
     """
 
     paths: tuple[str, ...]
@@ -122,6 +125,9 @@ class ReadOptions:
     ignored: tuple[str, ...] = ()
     key_as: ValueAs = ValueAs.BINARY
     value_as: ValueAs = ValueAs.BINARY
+    schemas: str | None = None
+    wire: WireFormat = WireFormat.AUTO
+    payloads: PayloadPlans = NO_PLANS
     raw: bool = False
     strict: bool = True
 
@@ -172,6 +178,8 @@ _FIELDS: Final[Fields] = {
     "includeBatchColumns": ("include_batch_columns", parse_boolean),
     "keyAs": ("key_as", _one_of(ValueAs)),
     "valueAs": ("value_as", _one_of(ValueAs)),
+    "schemas": ("schemas", str),
+    "wire": ("wire", _one_of(WireFormat)),
     "splitBytes": ("split_bytes", parse_bytes),
     "maxBatchBytes": ("max_batch_bytes", parse_bytes),
     "upTo": ("up_to", _one_of(UpTo)),
@@ -266,9 +274,9 @@ def for_batch(options: ReadOptions) -> ReadOptions:
     starting = Edge.EARLIEST if options.starting is None else options.starting
     ending = Edge.LATEST if options.ending is None else options.ending
     if starting is Edge.LATEST or _has(starting, Edge.LATEST):
-        raise OptionError("startingOffsets can not be latest (-1) in a batch query")
+        raise OptionError("startingOffsets cannot be latest (-1) in a batch query")
     if ending is Edge.EARLIEST or _has(ending, Edge.EARLIEST):
-        raise OptionError("endingOffsets can not be earliest (-2) in a batch query")
+        raise OptionError("endingOffsets cannot be earliest (-2) in a batch query")
     _check_pair(starting, ending)
     return replace(options, starting=starting, ending=ending)
 
@@ -278,7 +286,7 @@ def for_stream(options: ReadOptions) -> ReadOptions:
     if isinstance(options.ending, Edge | Offsets | Timestamps):
         raise OptionError("endingOffsets and endingOffsetsByTimestamp have no meaning in a stream")
     if options.view is not View.RECORDS:
-        raise OptionError(f"view={options.view} can not be streamed; read it as a batch")
+        raise OptionError(f"view={options.view} cannot be streamed; read it as a batch")
     starting = Edge.LATEST if options.starting is None else options.starting
     return replace(options, starting=starting, ending=None)
 

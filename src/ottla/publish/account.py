@@ -55,7 +55,25 @@ def add_rows(rows: Iterable[Mapping[str, Any]]) -> Row:
         lastOffset=max(last, default=None),
     )
     inputs = [one for part in parts for one in part.get("inputs", ())]
-    return row | {"inputs": inputs} if inputs else row
+    row |= {"inputs": inputs} if inputs else {}
+    payloads = _add_payloads(part.get("payloads") for part in parts)
+    return row | ({"payloads": payloads} if payloads else {})
+
+
+def _add_payloads(counted: Iterable[Any]) -> dict[str, dict[str, dict[str, int]]]:
+    """How many keys and values were decoded by which schema, and how many not, and why."""
+    total: dict[str, dict[str, dict[str, int]]] = {}
+    for part in counted:
+        for side, outcomes in _items(part):
+            for outcome, counts in _items(outcomes):
+                sums = total.setdefault(side, {}).setdefault(outcome, {})
+                for name, count in _items(counts):
+                    sums[name] = sums.get(name, 0) + (count if type(count) is int else 0)
+    return total
+
+
+def _items(given: Any) -> Iterable[tuple[str, Any]]:
+    return given.items() if isinstance(given, Mapping) else ()
 
 
 def combine_accounts(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

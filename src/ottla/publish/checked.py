@@ -30,7 +30,11 @@ _MAX_BYTES: Final = 256 << 20  # a commit of a million files
 _MAX_NAME: Final = 255  # of any file system
 _MAX_SIZE: Final = 2**63 - 1
 _EXPORTED: Final = re.compile(
-    r"topic=[^/]+/partition=[0-9]{1,10}/[0-9]{20}-[0-9]{20}\.(parquet|jsonl)"
+    r"(type=[\w%.~-]+/)?topic=[^/]+/partition=[0-9]{1,10}/[0-9]{20}-[0-9]{20}\.(parquet|jsonl)"
+)
+_OF_TABLE: Final = re.compile(
+    r"(data/)?topic=[^/]+/(partition=[0-9]{1,10}|day=[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"/[0-9]{20}-[0-9]{20}-[0-9a-f]{32}\.parquet"
 )
 _NODE: Final = re.compile(r"node-[0-9]{1,10}/(server\.properties|data/(.+))")
 
@@ -184,7 +188,8 @@ def is_target(target: object) -> bool:
         return False
     if node := _NODE.fullmatch(target):
         return node[2] is None or _is_of_logs(node[2])
-    return _is_of_logs(target) or _EXPORTED.fullmatch(target) is not None
+    of_export = _EXPORTED.fullmatch(target) or _OF_TABLE.fullmatch(target)
+    return _is_of_logs(target) or of_export is not None
 
 
 def _is_of_logs(target: str) -> bool:

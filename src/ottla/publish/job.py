@@ -39,7 +39,7 @@ def journal_folder(out: str) -> str:
     """
     real = out if is_remote(out) else real_path(out)
     if not has_siblings(real):
-        raise PublishError(f"{out} can not be written to as a whole: name a folder in it")
+        raise PublishError(f"{out} cannot be written to as a whole: name a folder in it")
     return f"{real.rstrip('/')}.ottla"
 
 

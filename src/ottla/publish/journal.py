@@ -276,6 +276,12 @@ def committed_files(job: Job) -> list[StagedFile]:
     return _read_files(job, _COMMIT)
 
 
+def published_files(job: Job) -> list[StagedFile]:
+    """What a job published, as it says."""
+    _check(job)
+    return _read_files(job, PUBLISHED)
+
+
 def staged_sizes(job: Job) -> dict[str, int]:
     """The sizes of the files that were staged and not published yet."""
     folder = job.path(_STAGING)

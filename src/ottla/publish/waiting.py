@@ -24,7 +24,7 @@ def tell_of_waiting(
         except OSError as error:
             # Of an object store the reader itself says what is wrong.
             if not is_remote(out):
-                yield f"can not tell whether a commit waits: {error}"
+                yield f"cannot tell whether a commit waits: {error}"
             continue
         for name in waiting:
             yield (

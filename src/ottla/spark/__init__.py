@@ -30,7 +30,7 @@ def session(
 
 
 def register(spark: Any) -> None:
-    """Make `format("kafka-log")` known to a session that can not discover it.
+    """Make `format("kafka-log")` known to a session that cannot discover it.
 
     An installed package is found by itself; one that was shipped as a zip by `addPyFile` is not.
     """

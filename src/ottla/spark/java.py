@@ -12,7 +12,7 @@ _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def find_java_problem() -> str | None:
-    """Why Spark can not start, if Java is to blame."""
+    """Why Spark cannot start, if Java is to blame."""
     home = os.environ.get("JAVA_HOME")
     where = f"in JAVA_HOME ({home})" if home else "on the PATH"
     java = shutil.which("java", path=os.path.join(home, "bin") if home else None)

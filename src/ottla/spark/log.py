@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ottla.options.read import parse_read_options
 from ottla.spark import register
 from ottla.spark.schema import choose_columns
+from ottla.spark.words import with_schemas
 
 Option = str | bool | int | dict[str, object]
 Frame = DataFrame
@@ -27,7 +28,8 @@ def read_log(
     texts = {name: _text(value) for name, value in options.items()}
     reader = session.read.format("kafka-log").options(**texts)
     if columns is not None:
-        reader = reader.schema(choose_columns(columns, parse_read_options(texts | {"path": path})))
+        given = with_schemas(parse_read_options(texts | {"path": path}))
+        reader = reader.schema(choose_columns(columns, given))
     return reader.load(path)
 
 

@@ -21,7 +21,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class LogReadError(Exception):
-    """A record that was asked for can not be read; says where it is and what can be done."""
+    """A record that was asked for cannot be read; says where it is and what can be done."""
 
 
 class KafkaLogReader(DataSourceReader):

@@ -45,6 +45,8 @@ def _texts(catalog: Catalog, options: ReadOptions) -> dict[str, str]:
     texts = {"mode": str(options.mode), "view": str(options.view)}
     if options.view is View.RECORDS:
         texts |= {"keyAs": str(options.key_as), "valueAs": str(options.value_as)}
+        texts["wire"] = str(options.wire)
+        texts |= {} if options.schemas is None else {"schemas": options.schemas}
         texts["kafka.isolation.level"] = str(options.isolation)
     if options.where is not None:
         texts["where"] = str(options.where)

@@ -47,7 +47,7 @@ def schema_of(options: ReadOptions) -> StructType:
 
 def _record_fields(options: ReadOptions) -> list[StructField]:
     """Those of the connector; JSON is text to Spark."""
-    columns = pa.schema(record_columns(options.key_as, options.value_as))
+    columns = pa.schema(record_columns(options.key_as, options.value_as, options.payloads))
     return list(from_arrow_schema(plain_schema(columns)))
 
 
@@ -95,19 +95,20 @@ def check_schema(chosen: StructType, options: ReadOptions) -> None:
 
 
 def reading_schema(target: pa.Schema, options: ReadOptions) -> pa.Schema:
-    """What is read for `target`: with JSON where it has the text of JSON."""
+    """What is read for `target`: with JSON where it has the text of JSON, and as schemas say."""
     if options.view is not View.RECORDS:
         return target
-    known = {field.name: field for field in record_columns(options.key_as, options.value_as)}
-    if not any(map(_is_json, known.values())):
+    columns = record_columns(options.key_as, options.value_as, options.payloads)
+    known = {field.name: field for field in columns if _is_made(field, options)}
+    if not known:
         return target
-    return pa.schema(
-        [known[field.name] if _is_json(known.get(field.name)) else field for field in target]
-    )
+    return pa.schema([known.get(field.name, field) for field in target])
 
 
-def _is_json(field: pa.Field | None) -> bool:
-    return field is not None and isinstance(field.type, pa.JsonType)
+def _is_made(field: pa.Field, options: ReadOptions) -> bool:
+    """Whether a column is made of bytes by us, and then becomes what Spark has for it."""
+    is_typed = field.name in ("key", "value") and options.payloads.of(field.name) is not None
+    return is_typed or isinstance(field.type, pa.JsonType)
 
 
 def arrow_schema(chosen: StructType) -> pa.Schema:

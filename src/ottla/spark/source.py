@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
     from ottla.options.write import WriteOptions
+    from ottla.schemas.plans import PayloadPlans
 
 
 class KafkaLogSource(DataSource):
@@ -26,6 +27,9 @@ class KafkaLogSource(DataSource):
     There is no `pushFilters`: see docs/spark.md.
     """
 
+    # What schemas made of the columns of `schema`; Spark sends the source with it to the reader.
+    _payloads: "PayloadPlans | None" = None
+
     @classmethod
     def name(cls) -> str:
         return "kafka-log"
@@ -33,9 +37,12 @@ class KafkaLogSource(DataSource):
     def schema(self) -> StructType:
         from ottla.options.read import parse_read_options
         from ottla.spark.schema import schema_of
+        from ottla.spark.words import with_schemas
 
         options = parse_read_options(self.options)
         _warn(options.ignored)
+        options = with_schemas(options)
+        self._payloads = options.payloads
         return schema_of(options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -43,16 +50,19 @@ class KafkaLogSource(DataSource):
         from ottla.options.read import for_batch, parse_read_options
         from ottla.spark.internal_views import InternalViewReader
         from ottla.spark.reader import KafkaLogReader
+        from ottla.spark.words import with_schemas
 
-        options = for_batch(parse_read_options(self.options))
+        options = with_schemas(for_batch(parse_read_options(self.options)), self._payloads)
         reader = InternalViewReader if options.view in VIEWS else KafkaLogReader
         return reader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from ottla.options.read import for_stream, parse_read_options
         from ottla.spark.stream import KafkaLogStreamReader
+        from ottla.spark.words import with_schemas
 
-        return KafkaLogStreamReader(for_stream(parse_read_options(self.options)), schema)
+        options = with_schemas(for_stream(parse_read_options(self.options)), self._payloads)
+        return KafkaLogStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from ottla.errors import OptionError

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from ottla.errors import Term, WordedError
+from ottla.options.read import ReadOptions
+from ottla.schemas.plans import PayloadPlans
 
 OPTIONS: Final = {
     Term.FAIL_ON_DATA_LOSS: "option failOnDataLoss",
@@ -16,6 +19,7 @@ OPTIONS: Final = {
     Term.LEADER_EPOCH: "option leaderEpoch",
     Term.KEEP_OFFSETS: "option keepOffsets",
     Term.SALVAGE: "`ottla salvage`",
+    Term.SCHEMAS: "`ottla schemas`",
     Term.FINISH: "`ottla finish --help`",
 }
 
@@ -27,3 +31,16 @@ def naming_options() -> Iterator[None]:
         yield
     except WordedError as error:
         raise error.worded(OPTIONS) from None
+
+
+@naming_options()
+def with_schemas(options: ReadOptions, known: PayloadPlans | None = None) -> ReadOptions:
+    """Options whose typed columns are known; what is read for that is read here, on the driver.
+
+    What a query was told of its columns stays so, whatever is registered since.
+    """
+    if known is not None:
+        return replace(options, payloads=known)
+    from ottla.jobs.schemas.resolve import resolve_payloads
+
+    return resolve_payloads(options)

@@ -32,8 +32,6 @@ Topics = str | Sequence[str] | None
 When = int | str | datetime
 Member = TypeVar("Member", bound=Enum)
 
-_LATER = ("avro", "protobuf", "jsonschema", "registry")
-
 
 def paths_of(given: Path | Sequence[Path]) -> tuple[str, ...]:
     """One path or several, as texts."""
@@ -101,11 +99,6 @@ def one_of(choices: type[Member], given: object, name: str) -> Member:
 
 def value_as_of(given: str, name: str) -> ValueAs:
     """How keys or values are given."""
-    if given in _LATER:
-        raise OptionError(
-            f"{name}={given!r} needs schemas, which this version does not read:"
-            f" choose one of {', '.join(ValueAs)}"
-        )
     return one_of(ValueAs, given, name)
 
 

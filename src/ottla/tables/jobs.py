@@ -1,7 +1,7 @@
 """The jobs of the commands, with what a Python program says instead of flags."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 import pyarrow as pa
@@ -51,10 +51,13 @@ _TRANSACTIONS: Final = pa.schema(
 
 
 def run_output(
-    chosen: ChosenLogs, out: str, plan: Callable[[ChosenLogs], OutputJob], engine: EngineOptions
+    chosen: ChosenLogs,
+    out: str | None,
+    plan: Callable[[ChosenLogs], OutputJob],
+    engine: EngineOptions,
 ) -> ResultTable:
-    """Plan and run a job that writes; its account."""
-    with claim_apart(out, chosen.paths):
+    """Plan and run a job that writes; its account. Only the plan may know where it writes to."""
+    with nullcontext() if out is None else claim_apart(out, chosen.paths):
         job = plan(chosen)
         with _started(job.title, (part.size for part in job.parts.values()), engine) as running:
             return account_of(job.title, run_output_job(running, job))
@@ -94,7 +97,7 @@ def verify_logs(chosen: ChosenLogs, options: VerifyOptions, engine: EngineOption
 
 
 def list_transactions(chosen: ChosenLogs, query: TransactionQuery) -> ResultTable:
-    """A row for each transaction, open or ended; what can not be read is an error."""
+    """A row for each transaction, open or ended; what cannot be read is an error."""
     problems: list[Violation] = []
     rows = []
     for row in transaction_rows(chosen, query, problems):

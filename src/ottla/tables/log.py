@@ -28,15 +28,17 @@ from ottla.jobs.export.plan import plan_export
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.rewrite.restore import Renaming, compile_filter, plan_restore
 from ottla.jobs.rewrite.salvage import plan_salvage_job
+from ottla.jobs.schemas.resolve import resolve_payloads
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.log.files.partition import Partition
 from ottla.log.read.mode import Isolation, Mode
 from ottla.options.choice import choose_topics
-from ottla.options.export import ExportOptions, FileFormat
+from ottla.options.export import ExportOptions, FileFormat, PartitionBy, TableColumns
 from ottla.options.offsets import LimitPair
 from ottla.options.read import ReadOptions, View
 from ottla.options.texts import counted, format_bytes
 from ottla.rules.cleaner.cleanable import CleanerConfig
+from ottla.schemas.wires import WireFormat
 from ottla.storage.paths import is_remote
 from ottla.tables.arguments import (
     Path,
@@ -124,6 +126,8 @@ class KafkaLog:
         isolation: str = Isolation.READ_UNCOMMITTED,
         key_as: str = "binary",
         value_as: str = "binary",
+        schemas: Path | None = None,
+        wire: str = WireFormat.AUTO,
         raw: bool = False,
         mode: str = Mode.FAILFAST,
     ) -> Scan:
@@ -137,9 +141,14 @@ class KafkaLog:
         open transactions are among the rows, unless `isolation` is read_committed.
 
         `value_as` and `key_as` are binary, utf8 or json: what is no such is null, and its bytes
-        are in `valueRaw` or `keyRaw`. `raw` keeps Kafka's milliseconds, which need not be times.
-        `mode` says what a broken batch means: FAILFAST raises CorruptLogError, DROPMALFORMED
-        leaves it out, PERMISSIVE gives a row for it.
+        are in `valueRaw` or `keyRaw`. They are also avro, protobuf, jsonschema or registry: typed
+        columns of one topic, by the schemas in its cluster's `_schemas`, or in `schemas`: another
+        log directory, or a folder of files; `wire` says how bytes name them (docs/schemas.md).
+        These are read now, and a sample of the topic.
+
+        `raw` keeps Kafka's milliseconds, which need not be times. `mode` says what a broken batch
+        means: FAILFAST raises CorruptLogError, DROPMALFORMED leaves it out, PERMISSIVE gives a row
+        for it.
         """
         with naming_arguments():
             topics = topics_of(topic)
@@ -154,10 +163,12 @@ class KafkaLog:
                 storage=self._catalog.storage,
                 key_as=value_as_of(key_as, "key_as"),
                 value_as=value_as_of(value_as, "value_as"),
+                schemas=None if schemas is None else fspath(schemas),
+                wire=one_of(WireFormat, wire, "wire"),
                 raw=raw,
                 strict=False,
             )
-            return Scan(self._catalog, options, columns)
+            return Scan(self._catalog, resolve_payloads(options, self._catalog), columns)
 
     def batches(self, topic: Topics = None, *, columns: Sequence[str] | None = None) -> Scan:
         """A row for each batch, from its fixed front alone: no record is opened."""
@@ -369,29 +380,54 @@ class KafkaLog:
         end: When | None = None,
         format: str = FileFormat.PARQUET,  # noqa: A002  as the flag is called
         value_as: str = "binary",
+        key_as: str = "binary",
+        schemas: Path | None = None,
+        wire: str = WireFormat.AUTO,
+        each: bool = False,
         isolation: str = Isolation.READ_UNCOMMITTED,
         mode: str = Mode.FAILFAST,
         where: str | None = None,
         batch_columns: bool = False,
         level: int = 1,
+        columns: str = TableColumns.SPARK,
+        partition_by: str = PartitionBy.PARTITION,
+        catalog: str | None = None,
+        recreated: bool = False,
         engine: str = EngineKind.LOCAL,
         master: str | None = None,
     ) -> ResultTable:
-        """Write records as Parquet or JSON lines into `out`; what is there already is left out."""
+        """Write records as Parquet or JSON lines into `out`; what is there already is left out.
+
+        `value_as`, `key_as`, `schemas` and `wire` are those of a scan, topic by topic; `each` type
+        of records has a table of its own then.
+
+        With the `format` iceberg or delta, `out` is a table, which says itself what it has: each
+        record is in it once (docs/lake.md). `columns` are spark or kafka, and `partition_by` is
+        partition or day(timestamp). With `catalog`, one of pyiceberg's, `out` is a name in it.
+        `recreated` lets a topic in that has another id than before.
+        """
         with naming_arguments():
             target = fspath(out)
             options = ExportOptions(
                 format=one_of(FileFormat, format, "format"),
                 value_as=value_as_of(value_as, "value_as"),
+                key_as=value_as_of(key_as, "key_as"),
+                schemas=None if schemas is None else fspath(schemas),
+                wire=one_of(WireFormat, wire, "wire"),
+                each=each,
                 isolation=one_of(Isolation, isolation, "isolation"),
                 mode=one_of(Mode, mode, "mode"),
                 batch_columns=batch_columns,
                 level=level,
                 where=predicate_of(where),
+                columns=one_of(TableColumns, columns, "columns"),
+                partition_by=one_of(PartitionBy, partition_by, "partition_by"),
+                catalog=catalog,
+                recreated=recreated,
             )
             return run_output(
                 self._chosen(topic, partitions, start, end),
-                target,
+                target if catalog is None else None,
                 lambda logs: plan_export(logs, target, options),
                 engine_of(engine, master),
             )

@@ -76,4 +76,6 @@ def to_pandas(table: pa.Table) -> "pd.DataFrame":
         import pandas as pd  # noqa: F401
     except ImportError:
         raise missing_extra("pandas", "this needs pandas") from None
-    return table.to_pandas()
+    # Beside nulls pandas makes floats of integers, and large ones others than they were.
+    has_structs = any(pa.types.is_struct(field.type) for field in table.schema)
+    return table.to_pandas(integer_object_nulls=has_structs)

@@ -256,7 +256,7 @@ def _known_columns(options: ReadOptions) -> tuple[Sequence[str], dict[str, pa.Fi
         return BATCHES_COLUMNS.names, {field.name: field for field in BATCHES_COLUMNS}
     if options.view is View.VIOLATIONS:
         return VIOLATION_SCHEMA.names, {field.name: field for field in VIOLATION_SCHEMA}
-    fields = [*record_columns(options.key_as, options.value_as), HEADERS_COLUMN]
+    fields = [*record_columns(options.key_as, options.value_as, options.payloads), HEADERS_COLUMN]
     if options.raw:
         fields = [
             each.with_type(pa.int64()) if each.name == "timestamp" else each for each in fields

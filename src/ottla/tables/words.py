@@ -22,6 +22,9 @@ ARGUMENTS: Final = {
     Term.MEMORY: "memory=",
     Term.FOLLOW_LINKS: "follow_links=True",
     Term.DUMP: "`ottla dump`",
+    Term.SCHEMAS: "`ottla schemas`",
+    Term.CATALOG: "catalog=",
+    Term.RECREATED: "recreated=True",
 }
 _ADVICE: Final = (
     'mode="DROPMALFORMED" leaves broken batches out, mode="PERMISSIVE" gives a row for each,'

@@ -64,10 +64,10 @@ class FilePlace:
 
 def match_records(predicate: Predicate, chunk: Chunk, place: FilePlace) -> Bools:
     """Which records of a chunk are wanted; the chunk has the columns of the predicate."""
-    return _is_true(predicate.root, _Columns(chunk), place)
+    return _is_true(predicate.root, _ChunkColumns(chunk), place)
 
 
-class _Columns(dict[str, pa.Array]):
+class _ChunkColumns(dict[str, pa.Array]):
     """Columns of a chunk, each made when a condition first asks for it."""
 
     def __init__(self, chunk: Chunk) -> None:
@@ -79,7 +79,7 @@ class _Columns(dict[str, pa.Array]):
         return column
 
 
-def _is_true(node: Node, columns: _Columns, place: FilePlace) -> Bools:
+def _is_true(node: Node, columns: _ChunkColumns, place: FilePlace) -> Bools:
     """Where it is true. A part of which that can not be told counts as one that is false."""
     match node:
         case AllOf(parts):

@@ -12,4 +12,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         epilog="example: ottla demo --out demo-out",
     )
     parser.add_argument("--out", default="demo-out", help="where to leave the data (%(default)s)")
+    parser.add_argument(
+        "--no-tour", action="store_true", help="only make the logs, for you to try commands on"
+    )
     parser.add_argument("--master", help="Spark master URL (default: local[*])")

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_partitions, add_quiet, add_range, add_where, positive
+from ottla.cli.flags import add_partitions, add_payloads, add_quiet, add_range, add_where, positive
 from ottla.cli.output import add_format
 from ottla.options.dump import Encoding
 
@@ -16,7 +16,7 @@ examples:
   ottla dump --format text --max-messages 10 __consumer_offsets-0/*.log
   ottla dump . --topic orders --partition 0 --from 5 --to @2030-01-01
 
-Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage, 3 our own fault.
+Exit codes: 0 clean, 1 problems found in the data, 2 wrong usage, 3 internal error.
 """
 # kafka-dump-log's names for its decoders, and the topics that they are for.
 DECODERS: Final = {
@@ -86,6 +86,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         action="store_true",
         help="show sizes and hashes of keys, values and header values, and no byte of them",
     )
+    add_payloads(parser)
     _add_selection(parser)
     _add_decoders(parser)
     _add_kafka_words(parser)

@@ -3,17 +3,23 @@
 import argparse
 from typing import Any, Final
 
-from ottla.cli.flags import add_out, add_range, add_run, add_selection, add_where
+from ottla.cli.flags import add_out, add_payloads, add_range, add_run, add_selection, add_where
 from ottla.cli.output import add_json
 from ottla.log.read.mode import Isolation, Mode
-from ottla.options.export import FileFormat, ValueAs
+from ottla.options.export import FileFormat, PartitionBy, TableColumns
 
 _EXAMPLE: Final = """example:
   ottla demo --out demo-out
   ottla export demo-out/kafka-logs demo-out/orders --topic orders --value-as json
 
 The same command again exports only what came since. Files lie in topic=T/partition=P/ and are
-named by their offsets; Spark, DuckDB and others read the folder as one table."""
+named by their offsets; Spark, DuckDB and others read the folder as one table.
+
+  ottla export demo-out/kafka-logs demo-out/lake --topic orders --format delta
+  ottla export demo-out/kafka-logs demo-out/ice --topic orders --format iceberg
+
+A table says itself what it has: each record is in it once, whatever is killed, and whoever else
+exports at the same time. See docs/lake.md."""
 
 
 def add_parser(subparsers: Any, summary: str) -> None:
@@ -38,12 +44,13 @@ def add_parser(subparsers: Any, summary: str) -> None:
         " how the account is printed is said by --json",
     )
     add_json(parser, dest="account_format")
+    add_payloads(parser)
     parser.add_argument(
-        "--value-as",
-        choices=[*ValueAs],
-        type=ValueAs,
-        default=ValueAs.BINARY,
-        help="text or JSON instead of bytes; the bytes of values that are not go to valueRaw",
+        "--schema",
+        choices=["one", "each"],
+        default="one",
+        help="each: a table for each type of records that a topic has (default: one, with a column"
+        " for each type where there are several)",
     )
     parser.add_argument(
         "--mode",
@@ -67,4 +74,36 @@ def add_parser(subparsers: Any, summary: str) -> None:
         " partitionLeaderEpoch, producerId, producerEpoch, sequence, isTransactional",
     )
     parser.add_argument("--level", type=int, default=1, help="of zstd in Parquet (%(default)s)")
+    _add_table(parser)
     add_run(parser, split="64m")
+
+
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    """What only tables know."""
+    table = parser.add_argument_group("tables (--format iceberg or delta)")
+    table.add_argument(
+        "--columns",
+        choices=[*TableColumns],
+        type=TableColumns,
+        default=TableColumns.SPARK,
+        help="flat, as Spark's connector has them (default: %(default)s), or a struct kafka with"
+        " what batches say, then headers, key, key_raw, value, value_raw",
+    )
+    table.add_argument(
+        "--partition-by",
+        choices=[*PartitionBy],
+        type=PartitionBy,
+        default=PartitionBy.PARTITION,
+        help="what files are apart by, beside the topic (default: %(default)s)",
+    )
+    table.add_argument(
+        "--catalog",
+        metavar="NAME",
+        help="of Iceberg, in .pyiceberg.yaml; OUT is NAMESPACE.TABLE then (default: a catalog in"
+        " OUT itself, which is a local folder)",
+    )
+    table.add_argument(
+        "--recreated",
+        action="store_true",
+        help="add a topic that was made anew, with another id, from its beginning",
+    )

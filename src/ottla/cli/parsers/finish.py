@@ -32,7 +32,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
     )
     parser.add_argument("out", metavar="OUT", help="where jobs wrote; OUT.ottla has their journals")
     parser.add_argument(
-        "--discard", metavar="JOB", help="give up this journal, which can not be finished"
+        "--discard", metavar="JOB", help="give up this journal, which cannot be finished"
     )
     add_quiet(parser, "print only what was refused, and what is lost")
     add_format(parser)

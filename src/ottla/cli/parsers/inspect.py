@@ -14,7 +14,7 @@ examples:
 Bytes after a bar (|) are covered by the CRC above them. Positions are bytes of the file; inside
 compressed records they are bytes of what they decompress to.
 
-Exit codes: 0 clean, 1 the batch is broken, 2 wrong usage, 3 our own fault.
+Exit codes: 0 clean, 1 the batch is broken, 2 wrong usage, 3 internal error.
 """
 
 

@@ -1,5 +1,11 @@
 """Records as lines of JSON, a column at a time; bytes are base64, as in a dump."""
 
+import base64
+import json
+import math
+from datetime import date, datetime, time
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,23 +17,17 @@ from ottla.region import padded
 _TEXT = pa.large_string()
 
 
-def json_lines(records: pa.RecordBatch, timestamps: pa.Array, *, value_is_json: bool) -> pa.Buffer:
+def json_lines(records: pa.RecordBatch, timestamps: pa.Array) -> pa.Buffer:
     """A line for each row of an export; `timestamps` are in milliseconds.
 
     A value that is JSON stays as it was written, since a parsed number may be another. Only between
     the tokens of JSON can there be line breaks.
     """
-    value = records.column("value")
-    parts = ['{"key":', _quoted(records.column("key")), ',"value":']
-    if value_is_json:
-        text = value.storage.cast(_TEXT)
-        for line_break in ("\n", "\r"):
-            text = pc.replace_substring(text, line_break, " ")
-        parts.append(pc.fill_null(text, "null"))
-    else:
-        parts.append(_quoted(value))
-    if "valueRaw" in records.schema.names:
-        parts.append(_value_raw(records.column("valueRaw")))
+    parts = ['{"key":', _payload(records.column("key"))]
+    parts += [',"value":', _payload(records.column("value"))]
+    for name in ("keyRaw", "valueRaw"):
+        if name in records.schema.names:
+            parts.append(_raw(name, records.column(name)))
     parts += [
         ',"offset":',
         records.column("offset").cast(_TEXT),
@@ -45,9 +45,62 @@ def json_lines(records: pa.RecordBatch, timestamps: pa.Array, *, value_is_json: 
     return _joined([*parts, "}\n"])
 
 
-def _value_raw(values: pa.Array) -> pa.Array:
-    """Only where a value is not what it should be."""
-    named = pc.binary_join_element_wise(_text(',"valueRaw":'), _quoted(values), _text(""))
+def _payload(column: pa.Array) -> pa.Array:
+    """Keys or values: JSON as it is, text and bytes quoted, what schemas gave as JSON of theirs."""
+    if isinstance(column.type, pa.JsonType):
+        text = column.storage.cast(_TEXT)
+        for line_break in ("\n", "\r"):
+            text = pc.replace_substring(text, line_break, " ")
+        return pc.fill_null(text, "null")
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return _quoted(column)
+    return pa.array([json_value(value) for value in python_values(column)], _TEXT)
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """A column as Python has it; a time that it has no year for is a number (of microseconds)."""
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        if len(column) > 1:
+            middle = len(column) // 2
+            return python_values(column.slice(0, middle)) + python_values(column.slice(middle))
+    kind, one = column.type, column[0]
+    if pa.types.is_struct(kind):
+        parts = [python_values(each)[0] for each in column.flatten()]
+        return [dict(zip((field.name for field in kind), parts, strict=True))]
+    if pa.types.is_map(kind):
+        return [list(zip(*map(python_values, one.values.flatten()), strict=True))]
+    if pa.types.is_list(kind):
+        return [python_values(one.values)]
+    return [one.value]
+
+
+def json_value(value: Any) -> str:
+    """A decoded value: bytes as base64, numbers that JSON has none for as text."""
+    return json.dumps(plain_value(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def plain_value(value: Any) -> Any:
+    """A decoded value of what JSON knows."""
+    if isinstance(value, dict):
+        return {str(name): plain_value(each) for name, each in value.items()}
+    if isinstance(value, list):  # of a map there are pairs
+        return [plain_value(each) for each in value]
+    if isinstance(value, tuple):
+        return [plain_value(each) for each in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _raw(name: str, values: pa.Array) -> pa.Array:
+    """Only where a key or value is not what it should be."""
+    named = pc.binary_join_element_wise(_text(f',"{name}":'), _quoted(values), _text(""))
     return pc.if_else(values.is_valid(), named, _text(""))
 
 

@@ -7,7 +7,7 @@ there says what was exported: a second run goes on after it.
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +23,7 @@ from ottla.catalog.slices import Cutting, Slice, cut_log
 from ottla.catalog.stable import find_stable
 from ottla.errors import CorruptLogError, OptionError, PublishError, Rule, Violation
 from ottla.format.names import TopicPartition
+from ottla.jobs.export.lake.layout import refuse_table, table_target
 from ottla.jobs.export.source import (
     Remembered,
     Source,
@@ -33,29 +34,32 @@ from ottla.jobs.export.source import (
     refuse_source,
     remember_record,
 )
-from ottla.jobs.export.table import export_schema
-from ottla.jobs.export.writers import WRITERS
+from ottla.jobs.export.table import export_schema, to_export
+from ottla.jobs.export.tables import Table, Tables
+from ottla.jobs.export.types import describe_types, find_retyped
 from ottla.jobs.finish import finish_committed
 from ottla.jobs.output import OutputJob, choose_inputs, nothing_to_close
 from ottla.jobs.read.records import read_for_connector
-from ottla.jobs.read.rows import core_columns
+from ottla.jobs.read.rows import core_columns, decoders_of, in_pieces
+from ottla.jobs.schemas.resolve import Asked, resolve_topics
 from ottla.log.files.transaction_index import read_transaction_index
 from ottla.log.read.mode import Isolation
 from ottla.log.read.records import obey
 from ottla.log.read.windows import Window
-from ottla.options.export import ExportOptions
+from ottla.options.export import ExportOptions, ValueAs
 from ottla.options.read import SliceAccess
 from ottla.publish.account import FILE as ACCOUNT_FILE
 from ottla.publish.account import account_row
 from ottla.publish.checked import FinishedPartition, StagedFile, read_json
 from ottla.publish.job import Job, journal_folder
-from ottla.publish.journal import committed_journals, new_staged_name, staged_path
+from ottla.publish.journal import committed_journals, staged_path
 from ottla.rules.producers.transactions import aborted_mask
+from ottla.schemas.decoding import PayloadDecoder
+from ottla.schemas.plans import NO_PLANS, PayloadPlans
 from ottla.storage.files import open_file
 from ottla.storage.listing import exists, list_files
 from ottla.storage.object_store import StorageOptions
 from ottla.storage.paths import join
-from ottla.storage.writing import open_output
 
 Accounts = dict[str, dict[str, Any]]
 _FILE: Final = re.compile(r"topic=([^/]+)/partition=([0-9]+)/[0-9]{20}-([0-9]{20})\.\w+")
@@ -68,6 +72,7 @@ class ExportPart:
     slice: Slice
     options: ExportOptions
     storage: StorageOptions
+    plans: PayloadPlans = NO_PLANS
 
     @property
     def size(self) -> int:
@@ -76,20 +81,22 @@ class ExportPart:
 
 def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJob:
     """Export what is chosen, as far as it is not in OUT already."""
+    if options.format.is_table:
+        from ottla.jobs.export.lake.plan import plan_table_export  # which plans by this module
+
+        return plan_table_export(chosen, out, options)
+    refuse_table(out, options, chosen.storage)
     logs = choose_inputs(chosen, out, with_internal=False)
     finish_committed(out, chosen.storage)
-    form = _form(chosen, options)
+    plans = payload_plans(chosen, logs, options)
+    form = form_of(chosen, options)
     done = exported_offsets(out, chosen.storage)
     identities = [identify(log, chosen.storage) for log in logs]
     if done:
         accounts = _read_accounts(out, chosen.storage)
         _check_form(out, form, accounts)
+        _check_types(out, plans, accounts)
         _check_sources(out, logs, identities, accounts, done, chosen.storage)
-    parts = {}
-    for log in logs:
-        for part in _new_slices(log, chosen, options, done):
-            name = f"{part.name}.{posixpath.basename(part.log.path)}.{part.start}"
-            parts[name] = ExportPart(part, options, chosen.storage)
     after = {str(name): offset for name, offset in sorted(done.items())}
     return OutputJob(
         title="export",
@@ -100,16 +107,34 @@ def plan_export(chosen: ChosenLogs, out: str, options: ExportOptions) -> OutputJ
             "selection": chosen.described(),
             "options": options,
             "after": json.dumps(after),
+            "types": {topic: describe_types(each) for topic, each in plans.items()},
             **form,
         },
         storage=chosen.storage,
-        parts=parts,
+        parts=export_parts(logs, chosen, options, plans, done),
         stage=export_part,
         closing=nothing_to_close,
         close=export_part,
         log_starts={},
         remember=partial(name_sources, identities),
     )
+
+
+def export_parts(
+    logs: Iterable[Log],
+    chosen: ChosenLogs,
+    options: ExportOptions,
+    plans: Mapping[str, PayloadPlans],
+    done: Mapping[TopicPartition, int],
+) -> dict[str, ExportPart]:
+    """What tasks write of logs, after the last offsets that are done."""
+    parts = {}
+    for log in logs:
+        for part in _new_slices(log, chosen, options, done):
+            name = f"{part.name}.{posixpath.basename(part.log.path)}.{part.start}"
+            of_topic = plans.get(str(part.name.topic), NO_PLANS)
+            parts[name] = ExportPart(part, options, chosen.storage, of_topic)
+    return parts
 
 
 def _new_slices(
@@ -143,7 +168,7 @@ def exported_offsets(out: str, storage: StorageOptions) -> dict[TopicPartition, 
     return done
 
 
-def _form(chosen: ChosenLogs, options: ExportOptions) -> dict[str, str | None]:
+def form_of(chosen: ChosenLogs, options: ExportOptions) -> dict[str, str | None]:
     """What all exports to one OUT must have in common.
 
     No reader could read two kinds of files together; and only with one beginning for all is
@@ -153,6 +178,8 @@ def _form(chosen: ChosenLogs, options: ExportOptions) -> dict[str, str | None]:
     return {
         "format": str(options.format),
         "valueAs": str(options.value_as),
+        "keyAs": str(options.key_as),
+        "each": str(options.each),
         "isolationLevel": str(options.isolation),
         "batchColumns": str(options.batch_columns),
         "from": str(start) if start else None,
@@ -161,7 +188,24 @@ def _form(chosen: ChosenLogs, options: ExportOptions) -> dict[str, str | None]:
 
 
 # Of exports that were made before one could choose.
-_AT_FIRST: Final = {"isolationLevel": str(Isolation.READ_UNCOMMITTED), "batchColumns": "False"}
+_AT_FIRST: Final = {
+    "isolationLevel": str(Isolation.READ_UNCOMMITTED),
+    "batchColumns": "False",
+    "keyAs": str(ValueAs.BINARY),
+    "each": "False",
+}
+
+
+def payload_plans(
+    chosen: ChosenLogs, logs: Sequence[Log], options: ExportOptions
+) -> dict[str, PayloadPlans]:
+    """How each topic is decoded, where that takes schemas."""
+    if options.each and not options.value_as.needs_schemas:
+        raise OptionError("a table for each type of records needs values with schemas")
+    if not (options.key_as.needs_schemas or options.value_as.needs_schemas):
+        return {}
+    asked = Asked(options.key_as, options.value_as, options.wire)
+    return resolve_topics(chosen.catalog, logs, asked, options.schemas)
 
 
 def _require_offset(offset: int, part: Slice) -> None:
@@ -193,6 +237,19 @@ def _check_form(out: str, form: Mapping[str, str | None], accounts: Accounts) ->
             raise OptionError(
                 f"{out} holds another export ({told}): go on with that, or choose another OUT"
             )
+
+
+def _check_types(out: str, plans: Mapping[str, PayloadPlans], accounts: Accounts) -> None:
+    """Columns may come with new schemas; none may go, or become another type, unseen."""
+    for account in accounts.values():
+        before = account["options"].get("types")
+        for topic, each in plans.items():
+            told = before.get(topic) if isinstance(before, dict) else None
+            retyped = find_retyped(told, describe_types(each))
+            if retyped is not None:
+                raise OptionError(
+                    f"{out} holds {topic} with other columns ({retyped}): choose another OUT"
+                )
 
 
 def _check_sources(
@@ -266,21 +323,22 @@ _COUNTED: Final = ("readBatches", "readRecords", "writtenRecords", "skippedBatch
 
 
 def export_part(job: Job, part: ExportPart) -> FinishedPartition:
-    """Write the records of a slice, in the order of the log, as one staged file."""
-    options, name = part.options, part.slice.name
+    """Write the records of a slice, in the order of the log, as one staged file.
+
+    With `each`, as one for each type of records.
+    """
+    name = part.slice.name
     taken = _SliceTaken(dict.fromkeys(_COUNTED, 0))
-    staged = new_staged_name(f"{name.topic}.{options.format}")
-    path = staged_path(job, staged)
-    with (
-        open_output(path, job.storage) as stream,
-        closing(WRITERS[options.format](stream, part.slice.log.path, options)) as writer,
-    ):
-        _write_records(part, taken, writer)
+    schema = export_schema(part.options, part.plans)
+    decoders = decoders_of(part.plans, schema)
+    value = part.plans.value
+    types = [] if value is None else [one.column for one in value.types]
+    with closing(Tables(job, part.options, schema, str(name.topic), types)) as tables:
+        _write_records(part, taken, tables, decoders)
     files = []
-    if taken.first is not None:
-        with open_file(path, job.storage) as file:
-            size = file.size
-        files.append(StagedFile(staged, _target(part, taken), size))
+    for table in tables.opened.values():
+        with open_file(staged_path(job, table.staged), job.storage) as file:
+            files.append(StagedFile(table.staged, _target(part, table), file.size))
     row = account_row(
         name.topic,
         name.partition,
@@ -290,11 +348,18 @@ def export_part(job: Job, part: ExportPart) -> FinishedPartition:
         lastOffset=taken.last,
         **taken.counts,
     )
+    if decoders:
+        row["payloads"] = {
+            side: {"decoded": dict(each.decoded), "failed": dict(each.failed)}
+            for side, each in decoders.items()
+        }
     return FinishedPartition(files, row | {"remembered": taken.remembered})
 
 
-def _write_records(part: ExportPart, taken: _SliceTaken, writer: Any) -> None:
-    columns = core_columns(export_schema(part.options).names)
+def _write_records(
+    part: ExportPart, taken: _SliceTaken, tables: Tables, decoders: Mapping[str, PayloadDecoder]
+) -> None:
+    columns = core_columns(tables.schema.names, decoders)
     access = SliceAccess(part.storage, where=part.options.where)
     readings = read_for_connector(
         part.slice, columns, access, lambda windows: taken.see(windows, part)
@@ -304,14 +369,21 @@ def _write_records(part: ExportPart, taken: _SliceTaken, writer: Any) -> None:
         records = reading.to_arrow(columns)
         if records is not None and records.num_rows:
             taken.add(records, part.slice)
-            writer.write(records)
+            for piece, decoded in in_pieces(records, decoders):
+                name = part.slice.name
+                rows = to_export(piece, part.slice.log.path, tables.schema, decoded, name)
+                tables.write(rows, piece)
 
 
-def _target(part: ExportPart, taken: _SliceTaken) -> str:
+def _target(part: ExportPart, table: Table) -> str:
     """Where the file belongs: its name says which offsets it holds."""
     name = part.slice.name
+    if part.options.format.is_table:
+        offsets = f"{table.first:020d}-{table.last:020d}"
+        return table_target(part.options, name, table.folders, f"{offsets}-{table.staged[:32]}")
     return join(
+        *table.folders,
         f"topic={name.topic}",
         f"partition={name.partition}",
-        f"{taken.first:020d}-{taken.last:020d}.{part.options.format}",
+        f"{table.first:020d}-{table.last:020d}.{part.options.format}",
     )

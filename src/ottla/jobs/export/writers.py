@@ -6,34 +6,51 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ottla.jobs.export.json_lines import json_lines
-from ottla.jobs.export.table import export_schema, to_export
+from ottla.jobs.export.lake.layout import STRUCT, layout_of
 from ottla.jobs.read.rows import without_room
-from ottla.options.export import ExportOptions, FileFormat, ValueAs
+from ottla.options.export import ExportOptions, FileFormat
 
 # Keys and values are seldom worth the try; of a batch most columns are one value for many rows.
-_DICTIONARY: Final = ("timestampType", "file", "codec", "magic", "producerId", "producerEpoch")
+_DICTIONARY: Final = (
+    "topic",
+    "partition",
+    "timestampType",
+    "file",
+    "codec",
+    "magic",
+    "producerId",
+    "producerEpoch",
+)
+
+
+def _dictionaries(schema: pa.Schema) -> list[str]:
+    """The columns that are worth a dictionary; of the struct `kafka` all but what rises."""
+    found = [name for name in _DICTIONARY if name in schema.names]
+    if STRUCT in schema.names:
+        inner = (field.name for field in schema.field(STRUCT).type)
+        found += [f"{STRUCT}.{name}" for name in inner if name not in ("offset", "timestamp")]
+    return found
 
 
 class ParquetFile:
     """Row groups by size: records are held until there are enough."""
 
-    def __init__(self, stream: Any, source: str, options: ExportOptions) -> None:
-        self.source = source
+    def __init__(self, stream: Any, options: ExportOptions, schema: pa.Schema) -> None:
         self.options = options
         self.held: list[pa.RecordBatch] = []
         self.size = 0
-        self.schema = export_schema(options)
+        self.schema = schema
         self.writer = pq.ParquetWriter(
             stream,
             self.schema,
             compression="zstd",
             compression_level=options.level,
-            use_dictionary=[name for name in _DICTIONARY if name in self.schema.names],
+            use_dictionary=_dictionaries(schema),
             write_page_index=True,
         )
 
-    def write(self, records: pa.RecordBatch) -> None:
-        batch = without_room(to_export(records, self.source, self.options))
+    def write(self, rows: pa.RecordBatch, timestamps: pa.Array) -> None:  # noqa: ARG002
+        batch = without_room(rows)
         self.held.append(batch)
         self.size += batch.nbytes
         if self.size >= self.options.row_group_bytes:
@@ -50,19 +67,26 @@ class ParquetFile:
         self.writer.close()
 
 
+class TableFile(ParquetFile):
+    """A file of a table: records in its layout."""
+
+    def __init__(self, stream: Any, options: ExportOptions, schema: pa.Schema) -> None:
+        self.layout = layout_of(options, schema)
+        super().__init__(stream, options, self.layout.file)
+
+    def write(self, rows: pa.RecordBatch, timestamps: pa.Array) -> None:
+        super().write(self.layout.to_file(rows), timestamps)
+
+
 class JsonLines:
     """One object for each record."""
 
-    def __init__(self, stream: Any, source: str, options: ExportOptions) -> None:
+    def __init__(self, stream: Any, options: ExportOptions, schema: pa.Schema) -> None:  # noqa: ARG002
         self.stream = stream
-        self.source = source
-        self.options = options
 
-    def write(self, records: pa.RecordBatch) -> None:
-        rows = to_export(records, self.source, self.options)
-        value_is_json = self.options.value_as is ValueAs.JSON
-        timestamps = records.column("timestamp")
-        self.stream.write(json_lines(rows, timestamps, value_is_json=value_is_json))
+    def write(self, rows: pa.RecordBatch, timestamps: pa.Array) -> None:
+        """Timestamps are Kafka's own, of these rows."""
+        self.stream.write(json_lines(rows, timestamps))
 
     def close(self) -> None:
         return
@@ -71,4 +95,6 @@ class JsonLines:
 WRITERS: Final[dict[FileFormat, Any]] = {
     FileFormat.PARQUET: ParquetFile,
     FileFormat.JSONL: JsonLines,
+    FileFormat.ICEBERG: TableFile,
+    FileFormat.DELTA: TableFile,
 }

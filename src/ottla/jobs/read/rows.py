@@ -4,22 +4,26 @@ Here alone records of the core get the columns that users see: of Spark's source
 exports. Which columns these are, and of what types, a schema says: the target.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from ottla.arrow.permissive import CORRUPT, corrupt_rows
-from ottla.arrow.texts import to_json, to_texts, without_text
+from ottla.arrow.texts import keep_bytes, to_json, to_texts, without_text
 from ottla.catalog.slices import Slice
 from ottla.connector import RAW, codec_names, headers_or_null, microseconds, record_columns
 from ottla.jobs.read.records import read_for_connector, read_headers, read_slice, read_violations
 from ottla.log.read.records import Mode, obey
 from ottla.options.read import ReadOptions, View
+from ottla.schemas.plans import PayloadPlans
 from ottla.where.evaluate import FilePlace
 from ottla.where.tree import OF_FILE
+
+if TYPE_CHECKING:
+    from ottla.schemas.decoding import DecodedPayloads, PayloadDecoder
 
 _VIOLATION_ROWS: Final = 4096  # in one Arrow batch: a slice can be broken from end to end
 
@@ -30,14 +34,17 @@ def read_rows(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[
 
 
 def _records(part: Slice, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    columns, place = core_columns(target.names), FilePlace(part.name, part.log.path)
     whole = _with_payloads(target, options)
+    decoders = decoders_of(options.payloads, whole)
+    columns = core_columns(target.names, decoders)
+    place = FilePlace(part.name, part.log.path)
     read = read_slice if options.raw else read_for_connector
     for reading in obey(options.mode, read(part, columns, options.access)):
         records = reading.to_arrow(columns)
         if records is not None and records.num_rows:
-            rows = to_rows(records, place, whole)
-            yield rows if whole is target else rows.select(target.names)
+            for piece, decoded in in_pieces(records, decoders):
+                rows = to_rows(piece, place, whole, decoded)
+                yield rows if whole is target else rows.select(target.names)
         if reading.violations and options.mode is Mode.PERMISSIVE:
             yield corrupt_rows(reading.violations, target)
 
@@ -62,37 +69,79 @@ _RAW: Final = {f"{name}{RAW}": name for name in ("key", "value")}
 
 def _with_payloads(target: pa.Schema, options: ReadOptions) -> pa.Schema:
     """The same, with the keys or values that a column of raw bytes is about."""
-    known = {field.name: field for field in record_columns(options.key_as, options.value_as)}
+    columns = record_columns(options.key_as, options.value_as, options.payloads)
+    known = {field.name: field for field in columns}
     asked = [name for raw, name in _RAW.items() if raw in target.names]
     missing = [known[name] for name in asked if name not in target.names]
     return pa.schema([*target, *missing]) if missing else target
 
 
-def core_columns(columns: Iterable[str]) -> list[str]:
+Decoders = Mapping[str, "PayloadDecoder"]
+_NO_DECODERS: Final[Decoders] = {}
+Decoded = Mapping[str, "DecodedPayloads"]
+_NOT_DECODED: Final[Decoded] = {}
+
+
+def decoders_of(plans: PayloadPlans, target: pa.Schema) -> dict[str, "PayloadDecoder"]:
+    """What decodes keys or values of these columns by schemas, and counts what it did."""
+    wanted = [name for name in _RAW.values() if plans.of(name) and name in target.names]
+    if not wanted:
+        return {}
+    from ottla.schemas.decoding import PayloadDecoder  # with its kernels, which few ask for
+
+    return {name: PayloadDecoder(plan) for name in wanted if (plan := plans.of(name))}
+
+
+def in_pieces(
+    records: pa.RecordBatch, decoders: Decoders
+) -> Iterator[tuple[pa.RecordBatch, Decoded]]:
+    """Records as they are, or few at a time where schemas decode them, and what these made."""
+    if not decoders:
+        yield records, _NOT_DECODED
+        return
+    from ottla.schemas.decoding import decode_pieces
+
+    yield from decode_pieces(records, decoders)
+
+
+def core_columns(columns: Iterable[str], decoders: Decoders = _NO_DECODERS) -> list[str]:
     """What must be decoded for these columns; an offset is needed to count rows.
 
     >>> core_columns(["topic", "valueRaw", "value", "offset"]), core_columns(["file"])
     (['value', 'offset'], ['offset'])
     """
     wanted = (_RAW.get(name, name) for name in columns)
-    core = (name for name in wanted if name not in OF_FILE and name != CORRUPT)
+    core = [name for name in wanted if name not in OF_FILE and name != CORRUPT]
+    core += ["headers"] if decoders else []  # they may name schemas
     return list(dict.fromkeys(core)) or ["offset"]
 
 
-def to_rows(records: pa.RecordBatch, place: FilePlace, target: pa.Schema) -> pa.RecordBatch:
+def to_rows(
+    records: pa.RecordBatch,
+    place: FilePlace,
+    target: pa.Schema,
+    decoded: Decoded = _NOT_DECODED,
+) -> pa.RecordBatch:
     """A batch of records, or of batch headers, with the columns of `target`.
 
     What is a number in `target` stays one: a time becomes microseconds where it shall be a time.
     """
-    chosen = [name for name in _RAW.values() if name in target.names]
-    payloads = {name: _payloads(records, name, target) for name in chosen}
+    payloads: dict[str, pa.Array] = {}
+    for raw, name in _RAW.items():
+        if name not in target.names:
+            continue
+        column = records.column(name)
+        if name in decoded:
+            made = decoded[name]
+            payloads |= {name: made.column, raw: keep_bytes(column, pa.array(made.failed))}
+        else:
+            payloads[name] = _payloads(column, target.field(name).type)
     arrays = [_column(field, records, place, payloads) for field in target]
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def _payloads(records: pa.RecordBatch, name: str, target: pa.Schema) -> pa.Array:
-    """Keys or values as `target` has them."""
-    column, kind = records.column(name), target.field(name).type
+def _payloads(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Keys or values in a type that needs no schema."""
     if isinstance(kind, pa.JsonType):
         return pa.ExtensionArray.from_storage(kind, to_json(column))
     return to_texts(column) if pa.types.is_string(kind) else column
@@ -111,10 +160,14 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def to_plain(rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Rows with a plain schema."""
-    arrays = [
+    """Rows with a plain schema, and with the names that it has for what is in lists and maps."""
+    plain = (
         column.storage if isinstance(column, pa.ExtensionArray) else column
         for column in rows.columns
+    )
+    arrays = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(plain, target, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
@@ -140,7 +193,7 @@ def _column(
         return microseconds(column, kind)
     if pa.types.is_list(kind):
         return headers_or_null(column, kind)
-    if name == "codec" and pa.types.is_integer(column.type):
+    if name == "codec" and column.type != kind:
         return codec_names(column)
     return column
 

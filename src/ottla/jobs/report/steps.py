@@ -27,6 +27,7 @@ from ottla.jobs.report.rows import (
     topic_rows,
     what_if_row,
 )
+from ottla.jobs.report.schemas import schema_rows
 from ottla.jobs.report.survey import (
     SURVEY_SCHEMA,
     Survey,
@@ -74,6 +75,7 @@ def build_report(
         log.name: add_up(segments.values()) for log, segments in zip(logs, surveys, strict=True)
     }
     rows = list(topic_rows(logs, surveys))
+    rows += schema_rows(engine, chosen.catalog, logs)
     rows += _findings(engine, chosen, options)
     cleaning = plan_explanation(chosen, logs, scratch, _CLEANING, now)
     known = survey(engine, cleaning, now)

@@ -44,12 +44,12 @@ _ADVICE: Final[dict[Stage, Advice]] = {
     ),
     Stage.CRC: Advice(
         "damage",
-        "The bytes are not those that were written. Consumers stop with an invalid CRC.",
+        "The bytes changed after they were written. Consumers stop here: the CRC is wrong.",
         Remedy.SALVAGE,
     ),
     Stage.RECORDS: Advice(
         "damage",
-        "The records of a batch can not be opened: no consumer gets past it.",
+        "The records of a batch cannot be opened: no consumer gets past it.",
         Remedy.SALVAGE,
     ),
     Stage.RECORD: Advice("damage", "One record of an old batch is broken.", Remedy.SALVAGE),

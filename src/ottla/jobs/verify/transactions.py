@@ -75,7 +75,7 @@ def _read_segment(segment: Segment, found: PartitionTransactions, storage: Stora
                 markers = Markers(*(column[~corrupt] for column in markers))
             found.transactions.add(batches, markers)
             if walked.status not in (status.END, status.TABLE_FULL):
-                detail = "no batch can be cut here"
+                detail = "no valid batch begins here"
                 found.problems.append(
                     Violation(Rule.BATCH_SIZE_MINIMUM, detail, file.path, walked.stop)
                 )

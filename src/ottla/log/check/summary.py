@@ -108,7 +108,7 @@ def _walk(file: File, summary: Summary, state: LogState, span: SegmentRange) -> 
         if part.status == status.TABLE_FULL or part.stop == file.size:
             continue
         cut = part.status == status.END
-        detail = "the file ends inside a batch" if cut else "no batch can be cut here"
+        detail = "the file ends inside a batch" if cut else "no valid batch begins here"
         rule = Rule.LOG_TAIL if cut else Rule.BYTES_ARE_BATCHES
         size = file.size - part.stop
         summary.problems.append(Violation(rule, detail, file.path, part.stop, size=size))

@@ -105,7 +105,7 @@ def _keep(
 
 def _not_judged(broken: Violation) -> Violation:
     detail = (
-        "a copy of the metadata of remote storage has batches that can not be read: its states do"
+        "a copy of the metadata of remote storage has batches that cannot be read: its states do"
         " not count, and whatever has a manifest is read"
     )
     return Violation(

@@ -132,7 +132,7 @@ def check_set(
                 batches,
                 row,
                 Rule.CRC_MATCHES,
-                "the bytes are not those that were sealed",
+                "the CRC does not match the bytes",
                 f"{batches.computed_crc[row]:#010x}",
                 f"{batches.crc[row]:#010x}",
             )
@@ -215,16 +215,16 @@ def check_encodable(
         yield violation(region, batches, 0, Rule.APPEND_CODEC, "zstd needs magic 2")
     if flaws[0] & kernels.CONTROL_NOT_ENCODABLE:
         # LogValidator does not hand the control flag on.
-        detail = "a control batch can not be encoded anew"
+        detail = "a control batch cannot be encoded again"
         yield violation(region, batches, 0, Rule.APPEND_CONTROL, detail)
     if policy.magic < CURRENT_MAGIC and batches.producer_id[0] != NO_PRODUCER_ID:
         detail, producer_id = f"magic {policy.magic} has no producers", int(batches.producer_id[0])
         yield violation(region, batches, 0, Rule.APPEND_FORMAT, detail, producer_id)
     if flaws[0] & kernels.TRANSACTION_WITHOUT_PRODUCER:
-        detail = "a transactional batch without a producer id can not be encoded anew"
+        detail = "a transactional batch without a producer id cannot be encoded again"
         yield violation(region, batches, 0, Rule.APPEND_SEQUENCE, detail)
     if flaws[0] & kernels.PRODUCER_WITHOUT_STATE:
-        detail = "a producer id without epoch or sequence can not be encoded anew"
+        detail = "a producer id without epoch or sequence cannot be encoded again"
         sequence = int(batches.base_sequence[0])
         yield violation(region, batches, 0, Rule.APPEND_SEQUENCE, detail, sequence)
 

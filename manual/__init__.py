@@ -1,0 +1,1 @@
+"""The site of the manual: reference pages made from the code, and the hooks that add them."""
