@@ -170,7 +170,7 @@ class IcebergLake:
         while snapshot is not None:
             summary = snapshot.summary.additional_properties if snapshot.summary else {}
             if OFFSETS in summary:
-                told |= {name: summary[name] for name in (OFFSETS, TOPIC_IDS)}
+                told |= {name: summary[name] for name in (OFFSETS, TOPIC_IDS) if name in summary}
                 break
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else table.snapshot_by_id(parent)
