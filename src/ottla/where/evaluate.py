@@ -80,7 +80,7 @@ class _ChunkColumns(dict[str, pa.Array]):
 
 
 def _is_true(node: Node, columns: _ChunkColumns, place: FilePlace) -> Bools:
-    """Where it is true. A part of which that can not be told counts as one that is false."""
+    """Where it is true; a part that cannot be told counts as false."""
     match node:
         case AllOf(parts):
             return reduce(np.logical_and, (_is_true(part, columns, place) for part in parts))

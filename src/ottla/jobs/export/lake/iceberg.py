@@ -69,7 +69,7 @@ def open_iceberg(target: str, options: ExportOptions, layout: Layout) -> "Iceber
 
 
 def _named_catalog(name: str) -> Any:
-    """One of the user; of two exports that find a database empty, only one can fill it."""
+    """A catalog of the user. If two exports find its database empty, only one can fill it."""
     from pyiceberg.catalog import load_catalog
     from sqlalchemy.exc import SQLAlchemyError
 
