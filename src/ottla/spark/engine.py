@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -14,6 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from ottla.errors import Row
 from ottla.jobs.engine import Grouping, JobStep
 from ottla.spark.progress import show_progress
+
+
+_FEW_ROWS: Final = 50_000  # fit in the driver; an iterator runs a Spark job for every partition
 
 
 class SparkEngine(NamedTuple):
@@ -44,11 +47,11 @@ def _keep(frame: DataFrame) -> Iterator[SparkRow]:
     query, and it would answer with what it kept.
     """
     kept = frame.cache()
-    kept.count()
+    few = kept.count() <= _FEW_ROWS
 
     def rows() -> Iterator[SparkRow]:
         try:
-            yield from kept.toLocalIterator()
+            yield from kept.collect() if few else kept.toLocalIterator()
         finally:
             with suppress(Py4JError):  # of a JVM that is gone; why it is gone says more
                 kept.unpersist()

@@ -34,6 +34,7 @@ from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 # stop when a batch did not end there, and then later slices of the segment have nothing to add.
 SEEN_SCHEMA: Final = pa.schema(
     [
+        pa.field("meeting", pa.int32(), nullable=False),
         pa.field("log", pa.int32(), nullable=False),
         pa.field("segment", pa.int32(), nullable=False),
         pa.field("start", pa.int64(), nullable=False),
@@ -48,7 +49,7 @@ SEEN_SCHEMA: Final = pa.schema(
 )
 # Rows of violations, then one whose account is not null for each partition.
 VERDICT_SCHEMA: Final = VIOLATION_SCHEMA.append(pa.field("account", pa.string()))
-SeenRow = tuple[int, int, int, int, int, int, bytes, bytes, int, float]
+SeenRow = tuple[int, int, int, int, int, int, int, bytes, bytes, int, float]
 _COLUMNS: Final = len(Batches._fields) + len(Markers._fields)
 # Columns repeat themselves, and all windows of a partition wait for each other: a tenth of it does.
 _PACKING: Final = pa.Codec("zstd", 1)
@@ -61,9 +62,10 @@ _LAST_WINDOW: Final = 2**31 - 1  # comes after all that were read of its part
 class VerifyPart:
     """Bytes of a segment to look at: which log, which of its segments, from where to where.
 
-    A partition without segments has one part without a file, so that it is validated too.
+    `meeting` is where its log is validated. A partition without segments has one part without a file, so that it is validated too.
     """
 
+    meeting: int
     log: int
     segment: int
     file: Entry | None
@@ -85,18 +87,24 @@ class VerifyOptions:
     storage: StorageOptions = DEFAULT_OPTIONS
 
 
-def plan_verify(partitions: Sequence[Partition], options: VerifyOptions) -> list[VerifyPart]:
-    """Every byte of every segment, in parts of about `split_bytes`."""
+def plan_verify(
+    partitions: Sequence[Partition], options: VerifyOptions, meetings: int = 1
+) -> list[VerifyPart]:
+    """Every byte of every segment, in parts of about `split_bytes`.
+
+    Logs that follow each other meet: however many meetings there are, all logs stay in one order.
+    """
     parts = []
     for log, partition in enumerate(partitions):
+        meeting = log * meetings // len(partitions)
         if not partition.segments:
-            parts.append(VerifyPart(log, 0, None, 0, 0))
+            parts.append(VerifyPart(meeting, log, 0, None, 0, 0))
         for number, segment in enumerate(partition.segments):
             cuts = find_batch_starts(segment, options.split_bytes, options.storage)
             starts = [0, *(cut for cut in cuts if 0 < cut < segment.log.size)]
             stops = [*starts[1:], segment.log.size]
             parts += [
-                VerifyPart(log, number, segment.log, start, stop)
+                VerifyPart(meeting, log, number, segment.log, start, stop)
                 for start, stop in zip(starts, stops, strict=True)
             ]
     return parts
@@ -108,7 +116,7 @@ def see_part(part: VerifyPart, options: VerifyOptions) -> Iterator[pa.RecordBatc
     size = 0
     for row in _see_part(part, options):
         rows.append(row)
-        size += len(row[6]) + len(row[7])  # of broken windows violations are all there is
+        size += len(row[7]) + len(row[8])  # of broken windows violations are all there is
         if size >= _SEEN_BYTES:
             yield _to_arrow(rows)
             rows, size = [], 0
@@ -206,6 +214,7 @@ def _pack(part: VerifyPart, number: int, reached: int, seen: Seen, seconds: floa
     table = np.stack([*seen.batches, *seen.markers])
     packed = _PACKING.compress(table, asbytes=True)
     return (
+        part.meeting,
         part.log,
         part.segment,
         part.start,

@@ -22,7 +22,7 @@ from ottla.jobs.verify.plan import (
 from ottla.log.check.directory import check_directory
 from ottla.log.files.partition import Partition
 
-_MEETINGS: Final = 64
+_MEETINGS_PER_CORE: Final = 2  # some have more to say than others
 FOUND_SCHEMA: Final = pa.schema([field for field in VERDICT_SCHEMA if field.name != "account"])
 
 
@@ -48,13 +48,12 @@ def verify(
         rows = (row for batch in batches for row in batch.to_pylist())
         return validate_partitions(rows, partitions, options)
 
-    parts = plan_verify(partitions, options)
+    count = max(1, min(len(partitions), _MEETINGS_PER_CORE * engine.cores))
+    parts = plan_verify(partitions, options, count)
     step = JobStep("verify", parts, [part.size for part in parts], see, SEEN_SCHEMA)
-    # The windows of a partition meet; in order, they pass one at a time. As many meetings on any
-    # engine: violations come in one order.
-    count = max(1, min(len(partitions), _MEETINGS))
+    # The windows of a partition meet; in order, they pass one at a time.
     order = ("log", "segment", "start", "window")
-    for row in engine.run(step, Grouping("log", count, order, validate, VERDICT_SCHEMA)):
+    for row in engine.run(step, Grouping("meeting", count, order, validate, VERDICT_SCHEMA)):
         told = row.pop("account")
         if told is None:
             yield row
