@@ -13,7 +13,8 @@ import numpy as np
 
 import builders
 from builders import Row
-from ottla.batch.decode import Decoder
+from ottla.batch.decode import Chunk, Decoder
+from ottla.batch.select import Selected
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Wanted, allocate_batches, take_batches
@@ -69,6 +70,18 @@ def damage(data: bytes, chance: random.Random) -> bytes:
     )
 
 
+_selected = Selected(EVERYTHING, guarded)
+
+
+def select(chunk: Chunk | None) -> int:
+    """Copy every record, as if all were chosen; how many there are."""
+    if chunk is None:
+        return 0
+    copies = [*_selected.add(chunk, np.arange(chunk.count))]
+    assert all(copy.count for copy in copies)
+    return chunk.count
+
+
 def decode(data: bytes) -> tuple[int, int]:
     """How many records came out and how many rules were broken, CRCs aside."""
     source = guarded(len(data) + PADDING)
@@ -82,10 +95,9 @@ def decode(data: bytes) -> tuple[int, int]:
         batches = take_batches(table, slice(0, found))
         compute_crcs(source, 0, batches)
         for chunk, left_out in decoder.decode(region, batches):
-            records += chunk.count if chunk is not None else 0
+            records += select(chunk)
             broken += len(left_out)
-        rest = decoder.flush()
-        records += rest.count if rest is not None else 0
+        records += select(decoder.flush())
         if stopped <= at:
             return records, broken
         at = stopped

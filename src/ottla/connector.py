@@ -22,7 +22,7 @@ from ottla.format.arrays import Bools
 from ottla.format.attributes import CODEC_NAMES
 from ottla.format.names import TopicPartition
 from ottla.kernels.tables import concat_batches
-from ottla.log.read.records import Reading, name_violations
+from ottla.log.read.records import Choose, Reading, name_violations
 from ottla.options.export import ValueAs
 from ottla.schemas.plans import NO_PLANS, PayloadPlans
 from ottla.where.evaluate import FilePlace, match_records
@@ -81,22 +81,15 @@ def needed_columns(where: Where | None) -> list[str]:
     return where.columns() if isinstance(where, Predicate) else _named(where)
 
 
-def choose_where(
-    readings: Iterable[Reading], where: Where | None, place: FilePlace
-) -> Iterator[Reading]:
-    """Readings of a file with only the records that are wanted."""
-    for reading in readings:
-        yield reading if where is None else _choose(reading, where, place)
-
-
-def _choose(reading: Reading, where: Where, place: FilePlace) -> Reading:
-    if reading.chunk is None:
-        return reading
-    if isinstance(where, Predicate):
-        chosen = match_records(where, reading.chunk, place)
-    else:
-        chosen = _match_expression(where, reading.chunk, place)
-    return replace(reading, kept=chosen if reading.kept is None else chosen & reading.kept)
+def chooser(where: Where | None, place: FilePlace) -> Choose | None:
+    """What tells which records of a file are wanted."""
+    match where:
+        case None:
+            return None
+        case Predicate():
+            return lambda chunk: match_records(where, chunk, place)
+        case _:
+            return lambda chunk: _match_expression(where, chunk, place)
 
 
 def _named(where: ArrowFilter) -> list[str]:

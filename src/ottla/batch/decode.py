@@ -216,6 +216,7 @@ class Decoder:
         self.pieces: list[tuple[Batches, Int64s]] = []
         self.payloads = allocate_payloads(0)
         self._left_out = _LeftOut()
+        self._spare: RecordBuffers | None = None
 
     def decode(self, region: Region, batches: Batches) -> Iterator[Piece]:
         """Give the chunks that become full, and all that was left out of the window.
@@ -270,10 +271,7 @@ class Decoder:
         outcome = status.CHUNK_FULL
         while outcome == status.CHUNK_FULL:
             if self.buffers is None:
-                self.buffers = allocate_chunk(
-                    self.wanted, int(cursor[gather.NEEDED]), self.allocate
-                )
-                cursor[gather.NEEDED] = 0
+                self.buffers = self._allocate()
             outcome = gather.gather(
                 region.data,
                 self.arena.data,
@@ -299,6 +297,19 @@ class Decoder:
                 chunk = self.flush()
                 if chunk is not None:
                     yield Piece(chunk, self._left_out.take(origin + reached))
+
+    def _allocate(self) -> RecordBuffers:
+        needed, spare = int(self.cursor[gather.NEEDED]), self._spare
+        self.cursor[gather.NEEDED], self._spare = 0, None
+        if spare is None or needed:
+            return allocate_chunk(self.wanted, needed, self.allocate)
+        for valid in (spare.key_valid, spare.value_valid, spare.header_value_valid):
+            valid.fill(0xFF)
+        return spare
+
+    def reuse(self, chunk: Chunk) -> None:
+        """Decode into the memory of a chunk again, which nobody has any more."""
+        self._spare = chunk.buffers
 
     def flush(self) -> Chunk | None:
         """What is left, if anything; the next chunk gets buffers of its own.

@@ -15,7 +15,6 @@ from ottla.errors import Row
 from ottla.jobs.engine import Grouping, JobStep
 from ottla.spark.progress import show_progress
 
-
 _FEW_ROWS: Final = 50_000  # fit in the driver; an iterator runs a Spark job for every partition
 
 

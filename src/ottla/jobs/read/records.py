@@ -11,7 +11,7 @@ import pyarrow as pa
 from ottla.arrow.to_arrow import batches_to_arrow, wanted_flags
 from ottla.catalog.limits import report_loss
 from ottla.catalog.slices import Slice
-from ottla.connector import choose_where, leave_out_unfit, needed_columns
+from ottla.connector import chooser, leave_out_unfit, needed_columns
 from ottla.errors import Violation, require_sound
 from ottla.log.files.transaction_index import read_transaction_index
 from ottla.log.read.index_entries import entries_of
@@ -41,11 +41,8 @@ def read_slice(
     """
     needed = [*columns, *needed_columns(access.where)]
     wanted = RecordRequest(wanted_flags(needed), part.bounds, part.name, access.max_batch_bytes)
-    return choose_where(
-        read_records(_windows(part, access, watch), wanted),
-        access.where,
-        FilePlace(part.name, part.log.path),
-    )
+    choose = chooser(access.where, FilePlace(part.name, part.log.path))
+    return read_records(_windows(part, access, watch), wanted, choose)
 
 
 def read_for_connector(

@@ -62,7 +62,8 @@ _LAST_WINDOW: Final = 2**31 - 1  # comes after all that were read of its part
 class VerifyPart:
     """Bytes of a segment to look at: which log, which of its segments, from where to where.
 
-    `meeting` is where its log is validated. A partition without segments has one part without a file, so that it is validated too.
+    `meeting` is where its log is validated. A partition without segments has one part without a
+    file, so that it is validated too.
     """
 
     meeting: int

@@ -84,22 +84,23 @@ def put_bytes(
 def put_header(
     out: RecordBuffers,
     cursor: Int64s,
-    data: Bytes,
+    keys: Bytes,
     key_at: int,
     key_size: int,
+    values: Bytes,
     value_at: int,
     value_size: int,
 ) -> None:
     """Append a record header."""
     header = cursor[HEADER]
-    copy_wide(out.header_key_bytes, cursor[HEADER_KEY], data, key_at, key_size)
+    copy_wide(out.header_key_bytes, cursor[HEADER_KEY], keys, key_at, key_size)
     for at in range(key_at, key_at + key_size):
-        if data[at] >= 0x80:
+        if keys[at] >= 0x80:
             cursor[NOT_ASCII] = 1
     cursor[HEADER_KEY] += key_size
     out.header_key_bounds[header + 1] = cursor[HEADER_KEY]
     if value_size > 0:
-        copy_wide(out.header_value_bytes, cursor[HEADER_VALUE], data, value_at, value_size)
+        copy_wide(out.header_value_bytes, cursor[HEADER_VALUE], values, value_at, value_size)
         cursor[HEADER_VALUE] += value_size
     elif value_size < 0:
         clear_bit(out.header_value_valid, header)
@@ -192,7 +193,7 @@ def put_headers(
         if status != OK:
             break
         if wanted & HEADERS:
-            put_header(out, cursor, data, key_at, key_size, value_at, value_size)
+            put_header(out, cursor, data, key_at, key_size, data, value_at, value_size)
     return RECORD_SIZE if status == OK and at != found.end else status
 
 

@@ -5,7 +5,7 @@ them is decompressed; records are looked at one by one only where a batch crosse
 reader itself raises nothing: what a violation means is for `Mode`, in the same way for everyone.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from ottla.arrow.schema import RECORD_COLUMNS
 from ottla.arrow.to_arrow import records_to_arrow
 from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES, Broken, Chunk, Decoder
 from ottla.batch.memory import allocate_from_pool
+from ottla.batch.select import Selected
 from ottla.errors import Severity, Stage, Violation, require_sound
 from ottla.format.arrays import Bools
 from ottla.format.names import UNNAMED, TopicPartition
@@ -72,11 +73,46 @@ def choose_batches(
         yield window._replace(batches=take_batches(window.batches, wanted))
 
 
-def read_records(windows: Iterable[Window], wanted: RecordRequest) -> Iterator[Reading]:
-    """The records of the windows in order, each violation with the records around it."""
+Choose = Callable[[Chunk], Bools]
+
+
+def read_records(
+    windows: Iterable[Window], wanted: RecordRequest, choose: Choose | None = None
+) -> Iterator[Reading]:
+    """The records of the windows in order, each violation with the records around it.
+
+    Where `choose` wants few of them, those of several readings come as one.
+    """
     decoder = Decoder(
         wanted.flags, max_batch_bytes=wanted.max_batch_bytes, allocate=allocate_from_pool
     )
+    readings = _read_all(decoder, windows, wanted)
+    return readings if choose is None else _chosen(decoder, readings, choose)
+
+
+def _chosen(decoder: Decoder, readings: Iterable[Reading], choose: Choose) -> Iterator[Reading]:
+    few = Selected(decoder.wanted, decoder.allocate)
+    for reading in readings:
+        chunk = reading.chunk
+        if chunk is None:
+            yield from map(Reading, few.flush())
+            yield reading
+            continue
+        chosen = choose(chunk)
+        kept = chosen if reading.kept is None else chosen & reading.kept
+        rows = np.flatnonzero(kept)
+        if reading.violations or not few.takes(chunk, rows):
+            yield from map(Reading, few.flush())
+            yield replace(reading, kept=kept)
+        else:
+            yield from map(Reading, few.add(chunk, rows))
+            decoder.reuse(chunk)
+    yield from map(Reading, few.flush())
+
+
+def _read_all(
+    decoder: Decoder, windows: Iterable[Window], wanted: RecordRequest
+) -> Iterator[Reading]:
     for window in windows:
         left_out: list[Violation] = []
         for chunk, broken in decoder.decode(window.region, window.batches):
