@@ -1,0 +1,221 @@
+"""A standalone cluster: executors that are killed, attempts that run twice, packages that travel.
+
+Only on the newest Spark that is tested: what is under test here is ours, and it takes minutes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import ottla
+from jobs.plain import records_of, tree
+from jobs.topics import Written, write_topic
+from ottla.engine.local import LocalEngine
+from ottla.publish.journal import open_journals
+from spark_versions import cluster_query, shipped_query
+from spark_versions.cluster import HOME, HOSTS, Cluster, start_cluster, wait_for
+from spark_versions.cluster_query import COUNT
+from spark_versions.gates import DOOMED, SLOW
+
+pytestmark = pytest.mark.spark_versions
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with start_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster-logs") / "logs"
+
+
+@pytest.fixture(scope="module")
+def topic(logs: Path) -> list[Written]:
+    return write_topic(logs, "orders", partitions=2)
+
+
+def kill_in_the_middle(cluster: Cluster, what: str, logs: Path, folder: Path) -> Path:
+    """Run an operation of which one executor is killed and one task is done twice."""
+    gates, out, log = folder / "gates", folder / "out", folder / "log"
+    gates.mkdir()
+    paths = os.pathsep.join(map(str, [TESTS, TESTS / "kafka", ROOT]))
+    environment = os.environ | {"PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
+    words = [cluster_query.__file__, cluster.url, what, gates, logs, out]
+    with log.open("wb") as output:
+        driver = subprocess.Popen(
+            [sys.executable, *map(str, words)], env=environment, stdout=output, stderr=output
+        )
+    try:
+        waiting = [gates / f"{task}-0" for task in (SLOW, DOOMED)]
+        wait_for(lambda: all(path.exists() for path in waiting), driver, log)
+        slow, doomed = (int(path.read_text()) for path in waiting)
+        assert slow != doomed
+        assert not out.exists() or list(out.iterdir()) == [], "nothing is half visible"
+        cluster.kill(doomed)
+        assert driver.wait(timeout=600) == 0, log.read_text()
+    finally:
+        driver.kill()
+        driver.wait()
+    attempts = {path.name: int(path.read_text()) for path in gates.glob("[0-9]*")}
+    # The retry ran on an executor that came in place of the killed one, the copy beside the other.
+    assert attempts[f"{SLOW}-1"] != slow
+    assert attempts[f"{DOOMED}-1"] != doomed
+    assert cluster.executors_started() > len(HOSTS)
+    return out
+
+
+def test_a_read_gives_each_row_once(
+    cluster: Cluster, logs: Path, topic: list[Written], tmp_path: Path
+) -> None:
+    found = json.loads(kill_in_the_middle(cluster, "read", logs, tmp_path).read_text())
+    expected = [
+        [part.partition, row.offset, *(None if x is None else x.hex() for x in (row.key, row.value))]
+        for part in topic
+        for row in part.rows
+    ]
+    assert found == expected
+
+
+def test_a_save_holds_each_row_once(cluster: Cluster, logs: Path, tmp_path: Path) -> None:
+    out = kill_in_the_middle(cluster, "save", logs, tmp_path)
+    assert sorted(path.name for path in out.iterdir()) == ["t-0", "t-1", "t-2"]
+    held = [records_of(out / f"t-{number}") for number in range(3)]
+    for records in held:
+        assert [record[0] for record in records] == list(range(len(records)))
+    values = sorted(int(record[3] or b"") for records in held for record in records)
+    assert values == list(range(COUNT))
+    assert open_journals(str(out)) == []
+
+
+@pytest.mark.parametrize("what", ["convert", "compact"])
+def test_a_job_gives_the_bytes_of_one_process(
+    cluster: Cluster, logs: Path, topic: list[Written], tmp_path: Path, what: str
+) -> None:
+    before = tree(logs)
+    out = kill_in_the_middle(cluster, what, logs, tmp_path)
+    cluster_query.run_job(what, LocalEngine(), str(logs), str(tmp_path / "plain"))
+    assert tree(out) == tree(tmp_path / "plain") != {}
+    assert open_journals(str(out)) == []
+    assert tree(logs) == before
+
+
+def test_a_command_runs_on_the_cluster(
+    cluster: Cluster, logs: Path, topic: list[Written], tmp_path: Path
+) -> None:
+    """Its executors keep compiled kernels where they are told to."""
+    words = ["-m", "ottla.cli", "verify", str(logs), "--master", cluster.url, "--json"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.stderr.splitlines() == [f"ottla: verify runs on Spark: {cluster.url}"]
+    assert done.returncode in (0, 1)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both packages as a zip."""
+    path = tmp_path_factory.mktemp("shipped") / "ottla.zip"
+    root = Path(ottla.__file__).parents[1]
+    with zipfile.ZipFile(path, "w") as packed:
+        for package in ("ottla", "pyspark_ottla"):
+            for file in (root / package).rglob("*"):
+                if file.suffix in (".py", ".txt"):
+                    packed.write(file, file.relative_to(root))
+    return path
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment that has ottla and what it needs, as a tar file; Spark has PySpark."""
+    folder = tmp_path_factory.mktemp("environment")
+    python = folder / "venv/bin/python"
+    constraints = ["--constraint", str(ROOT / "constraints.txt")]
+    install = [python, "-m", "pip", "install", "--quiet", *constraints, ROOT, "pandas<3"]
+    for words in ([sys.executable, "-m", "venv", folder / "venv"], install):
+        subprocess.run([str(word) for word in words], check=True, timeout=1200)
+    with tarfile.open(folder / "environment.tar", "w") as packed:
+        packed.add(folder / "venv", arcname=".")
+    return folder / "environment.tar"
+
+
+def submit(cluster: Cluster, logs: Path, out: Path, *words: str, **changes: str) -> dict:
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+    }
+    configured = [f"--conf={name}={value}" for name, value in settings.items()]
+    command = [HOME / "bin/spark-submit", "--master", cluster.url, *configured, *words]
+    done = subprocess.run(
+        [*map(str, command), shipped_query.__file__, str(logs), str(out)],
+        env=os.environ | {"SPARK_HOME": str(HOME)} | changes,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check_shipped(told: dict, topic: list[Written], out: Path) -> None:
+    rows = [row for part in topic for row in part.rows]
+    assert told["count"] == len(rows)
+    held = [record[3] for part in topic for record in records_of(out / f"t-{part.partition}")]
+    assert sorted(held, key=repr) == sorted((row.value for row in rows), key=repr)
+
+
+def test_a_zip_of_the_packages_is_enough(
+    cluster: Cluster, logs: Path, topic: list[Written], archive: Path, tmp_path: Path
+) -> None:
+    """For a Python that has what ottla needs, but not ottla: on the driver and on the workers."""
+    python = tmp_path / "python"
+    packages = Path(pyspark.__file__).parent.parent
+    # -S keeps the .pth file away by which the project is installed for tests.
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{packages}:$PYTHONPATH" exec {sys.executable} -S "$@"\n'
+    )
+    python.chmod(0o755)
+    out = tmp_path / "out"
+    told = submit(cluster, logs, out, "--py-files", str(archive), PYSPARK_PYTHON=str(python))
+    check_shipped(told, topic, out)
+    assert {"ottla.zip" in file for file, _, _ in told["places"]} == {True}
+
+
+def test_an_environment_travels_as_an_archive(
+    cluster: Cluster, logs: Path, topic: list[Written], environment: Path, tmp_path: Path
+) -> None:
+    """Workers run the Python that is in it, with the daemon that is in it."""
+    out = tmp_path / "out"
+    told = submit(
+        cluster,
+        logs,
+        out,
+        "--archives",
+        f"{environment}#environment",
+        "--conf=spark.python.daemon.module=ottla.spark.daemon",
+        PYSPARK_PYTHON="./environment/bin/python",
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+    )
+    check_shipped(told, topic, out)
+    for file, python, daemon in told["places"]:
+        assert "/environment/lib/" in file
+        assert python.endswith("/environment/bin/python")
+        assert daemon == "ottla.spark.daemon"
