@@ -1,6 +1,6 @@
 """A standalone cluster: executors that are killed, attempts that run twice, packages that travel.
 
-Only on the newest Spark that is tested: what is under test here is ours, and it takes minutes.
+Only on the oldest and the newest Spark: what is under test here is ours, and it takes minutes.
 """
 
 import json
@@ -20,12 +20,19 @@ from jobs.plain import records_of, tree
 from jobs.topics import Written, write_topic
 from ottla.engine.local import LocalEngine
 from ottla.publish.journal import open_journals
+from ottla.spark.versions import MINIMUM, minor_version
 from spark_versions import cluster_query, shipped_query
 from spark_versions.cluster import HOME, HOSTS, Cluster, start_cluster, wait_for
 from spark_versions.cluster_query import COUNT
 from spark_versions.gates import DOOMED, SLOW
 
-pytestmark = pytest.mark.spark_versions
+pytestmark = [
+    pytest.mark.spark_versions,
+    pytest.mark.skipif(
+        minor_version(pyspark.__version__) not in (MINIMUM, (4, 3)),
+        reason="on the oldest and the newest Spark",
+    ),
+]
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -115,7 +122,6 @@ def test_a_job_gives_the_bytes_of_one_process(
 def test_a_command_runs_on_the_cluster(
     cluster: Cluster, logs: Path, topic: list[Written], tmp_path: Path
 ) -> None:
-    """Its executors keep compiled kernels where they are told to."""
     words = ["-m", "ottla.cli", "verify", str(logs), "--master", cluster.url, "--json"]
     done = subprocess.run(
         [sys.executable, *words],
@@ -197,12 +203,13 @@ def test_a_zip_of_the_packages_is_enough(
     told = submit(cluster, logs, out, "--py-files", str(archive), PYSPARK_PYTHON=str(python))
     check_shipped(told, topic, out)
     assert {"ottla.zip" in file for file, _, _ in told["places"]} == {True}
+    assert {daemon for _, _, daemon in told["places"]} == {"pyspark.daemon"}
 
 
 def test_an_environment_travels_as_an_archive(
     cluster: Cluster, logs: Path, topic: list[Written], environment: Path, tmp_path: Path
 ) -> None:
-    """Workers run the Python that is in it, with the daemon that is in it."""
+    """Workers run its Python and its daemon, and keep compiled kernels where they are told to."""
     out = tmp_path / "out"
     told = submit(
         cluster,
@@ -211,6 +218,7 @@ def test_an_environment_travels_as_an_archive(
         "--archives",
         f"{environment}#environment",
         "--conf=spark.python.daemon.module=ottla.spark.daemon",
+        f"--conf=spark.executorEnv.NUMBA_CACHE_DIR={tmp_path / 'kernels'}",
         PYSPARK_PYTHON="./environment/bin/python",
         PYSPARK_DRIVER_PYTHON=sys.executable,
     )
@@ -219,3 +227,4 @@ def test_an_environment_travels_as_an_archive(
         assert "/environment/lib/" in file
         assert python.endswith("/environment/bin/python")
         assert daemon == "ottla.spark.daemon"
+    assert list((tmp_path / "kernels").rglob("*.nbc"))
