@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[2]
 def test_the_document_has_the_table() -> None:
     text = (ROOT / "docs" / "clusters.md").read_text()
     table = text.partition("| feature | since Spark | before |\n|---|---|---|\n")[2]
-    rows = [tuple(line.strip("| ").split(" | ")) for line in table.partition("\n\n")[0].splitlines()]
+    rows = [
+        tuple(line.strip("| ").split(" | ")) for line in table.partition("\n\n")[0].splitlines()
+    ]
     assert rows == [(one.title, format_version(one.since), one.before) for one in Feature]
 
 

@@ -20,11 +20,6 @@ class Feature(Enum):
         (4, 2),
         "refused: Spark does not tell a source where a batch begins. `availableNow` is one batch",
     )
-    STREAM_PROGRESS = (
-        "`latestOffset` in the progress of a stream",
-        (4, 2),
-        "null",
-    )
     ARROW_STREAM_SINK = (
         "a stream's sink that takes Arrow batches (`DataSourceStreamArrowWriter`)",
         (4, 1),
