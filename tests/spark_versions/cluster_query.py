@@ -1,6 +1,6 @@
-"""A driver of the cluster: `cluster_query.py MASTER WHAT GATES LOGS OUT`.
+"""A driver of the cluster: `cluster_query.py MASTER`, then lines `WHAT GATES LOGS OUT` on stdin.
 
-A process of its own, because there is one session for each.
+A process of its own, because there is one session for each. It says `done` after each line.
 """
 
 import json
@@ -42,12 +42,15 @@ COUNT, TASKS = 24_000, 12
 SPLIT = 4000
 
 
-def main(master: str, what: str, gates: str, logs: str, out: str) -> None:
+def main(master: str) -> None:
     builder = SparkSession.builder.master(master)
     for name, value in (CONFIGURATION | SETTINGS).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    OPERATIONS[what](spark, gates, logs, out)
+    for line in sys.stdin:
+        what, *words = line.split()
+        OPERATIONS[what](spark, *words)
+        print("done", flush=True)
     spark.stop()
 
 

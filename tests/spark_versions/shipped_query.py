@@ -14,7 +14,8 @@ def where_ottla_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     import ottla
 
     for _ in batches:
-        daemon = open(f"/proc/{os.getppid()}/cmdline").read().split("\0")
+        with open(f"/proc/{os.getppid()}/cmdline") as command:
+            daemon = command.read().split("\0")
         yield pa.RecordBatch.from_pydict(
             {"file": [str(ottla.__file__)], "python": [sys.executable], "daemon": [daemon[2]]}
         )

@@ -10,7 +10,9 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, NamedTuple
 
 import pyspark
 import pytest
@@ -22,7 +24,7 @@ from ottla.engine.local import LocalEngine
 from ottla.publish.journal import open_journals
 from ottla.spark.versions import minor_version
 from spark_versions import cluster_query, shipped_query
-from spark_versions.cluster import HOME, HOSTS, Cluster, start_cluster, wait_for
+from spark_versions.cluster import HOME, PATIENCE, Cluster, start_cluster, wait_for
 from spark_versions.cluster_query import COUNT
 from spark_versions.gates import DOOMED, SLOW
 
@@ -35,6 +37,15 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
+
+
+class Driver(NamedTuple):
+    """A process that runs what is written to it."""
+
+    process: subprocess.Popen[str]
+    told: IO[str]
+    says: IO[str]
+    log: Path
 
 
 @pytest.fixture(scope="module")
@@ -53,54 +64,88 @@ def topic(logs: Path) -> list[Written]:
     return write_topic(logs, "orders", partitions=2)
 
 
-def kill_in_the_middle(cluster: Cluster, what: str, logs: Path, folder: Path) -> Path:
-    """Run an operation of which one executor is killed and one task is done twice."""
-    gates, out, log = folder / "gates", folder / "out", folder / "log"
-    gates.mkdir()
+@contextmanager
+def start_driver(cluster: Cluster, log: Path) -> Iterator[Driver]:
+    """An application that does what is written to it, a line for each operation."""
     paths = os.pathsep.join(map(str, [TESTS, TESTS / "kafka", ROOT]))
     environment = os.environ | {"PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
-    words = [cluster_query.__file__, cluster.url, what, gates, logs, out]
-    with log.open("wb") as output:
-        driver = subprocess.Popen(
-            [sys.executable, *map(str, words)], env=environment, stdout=output, stderr=output
+    words = [sys.executable, cluster_query.__file__, cluster.url]
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            words,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            bufsize=1,
         )
     try:
-        waiting = [gates / f"{task}-0" for task in (SLOW, DOOMED)]
-        wait_for(lambda: all(path.exists() for path in waiting), driver, log)
-        slow, doomed = (int(path.read_text()) for path in waiting)
-        assert slow != doomed
-        assert not out.exists() or list(out.iterdir()) == [], "nothing is half visible"
-        cluster.kill(doomed)
-        assert driver.wait(timeout=600) == 0, log.read_text()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield Driver(process, process.stdin, process.stdout, log)
+        process.stdin.close()
+        assert process.wait(timeout=PATIENCE) == 0, log.read_text()
     finally:
-        driver.kill()
-        driver.wait()
+        process.kill()
+        process.wait()
+
+
+def kill_in_the_middle(
+    cluster: Cluster, driver: Driver, what: str, logs: Path, folder: Path
+) -> Path:
+    """Run an operation of which one executor is killed and one task is done twice."""
+    gates, out = folder / "gates", folder / "out"
+    gates.mkdir()
+    driver.told.write(f"{what} {gates} {logs} {out}\n")
+    waiting = [gates / f"{task}-0" for task in (SLOW, DOOMED)]
+    wait_for(lambda: all(path.exists() for path in waiting), driver.process, driver.log)
+    slow, doomed = (int(path.read_text()) for path in waiting)
+    assert slow != doomed
+    assert not out.exists() or list(out.iterdir()) == [], "nothing is half visible"
+    started = cluster.executors_started()
+    cluster.kill(doomed)
+    assert driver.says.readline() == "done\n", driver.log.read_text()
     attempts = {path.name: int(path.read_text()) for path in gates.glob("[0-9]*")}
     # The retry ran on an executor that came in place of the killed one, the copy beside the other.
     assert attempts[f"{SLOW}-1"] != slow
     assert attempts[f"{DOOMED}-1"] != doomed
-    assert cluster.executors_started() > len(HOSTS)
+    assert cluster.executors_started() > started
     return out
 
 
-def test_a_read_gives_each_row_once(
+def test_killed_executors_change_nothing(
     cluster: Cluster, logs: Path, topic: list[Written], tmp_path: Path
 ) -> None:
-    found = json.loads(kill_in_the_middle(cluster, "read", logs, tmp_path).read_text())
+    """A read, a save, a job and a job that shuffles, each with a kill and with a task done twice."""
+    before = tree(logs)
+    with start_driver(cluster, tmp_path / "log") as driver:
+        for what in ("read", "save", "convert", "compact"):
+            (tmp_path / what).mkdir()
+            out = kill_in_the_middle(cluster, driver, what, logs, tmp_path / what)
+            if what == "read":
+                check_read(out, topic)
+            elif what == "save":
+                check_saved(out)
+            else:
+                check_job(what, logs, out, tmp_path / what / "plain")
+    assert tree(logs) == before
+
+
+def check_read(out: Path, topic: list[Written]) -> None:
     expected = [
-        [
-            part.partition,
-            row.offset,
-            *(None if x is None else x.hex() for x in (row.key, row.value)),
-        ]
+        [part.partition, row.offset, *map(to_hex, (row.key, row.value))]
         for part in topic
         for row in part.rows
     ]
-    assert found == expected
+    assert json.loads(out.read_text()) == expected
 
 
-def test_a_save_holds_each_row_once(cluster: Cluster, logs: Path, tmp_path: Path) -> None:
-    out = kill_in_the_middle(cluster, "save", logs, tmp_path)
+def to_hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+def check_saved(out: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["t-0", "t-1", "t-2"]
     held = [records_of(out / f"t-{number}") for number in range(3)]
     for records in held:
@@ -110,16 +155,11 @@ def test_a_save_holds_each_row_once(cluster: Cluster, logs: Path, tmp_path: Path
     assert open_journals(str(out)) == []
 
 
-@pytest.mark.parametrize("what", ["convert", "compact"])
-def test_a_job_gives_the_bytes_of_one_process(
-    cluster: Cluster, logs: Path, topic: list[Written], tmp_path: Path, what: str
-) -> None:
-    before = tree(logs)
-    out = kill_in_the_middle(cluster, what, logs, tmp_path)
-    cluster_query.run_job(what, LocalEngine(), str(logs), str(tmp_path / "plain"))
-    assert tree(out) == tree(tmp_path / "plain") != {}
+def check_job(what: str, logs: Path, out: Path, plain: Path) -> None:
+    """The bytes of the same job in one process."""
+    cluster_query.run_job(what, LocalEngine(), str(logs), str(plain))
+    assert tree(out) == tree(plain) != {}
     assert open_journals(str(out)) == []
-    assert tree(logs) == before
 
 
 def test_a_command_runs_on_the_cluster(

@@ -137,7 +137,8 @@ def _require_version() -> None:
         needed = format_version(MINIMUM)
         raise OptionError(
             f"Ottla needs Spark {needed} or newer, and this Python has {pyspark_version}: pip"
-            f" install 'pyspark>={needed}', and let SPARK_HOME, if it is set, be of the same version"
+            f" install 'pyspark>={needed}', and let SPARK_HOME, if it is set, be of the same"
+            " version"
         )
 
 
