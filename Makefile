@@ -98,7 +98,8 @@ $(RUNNABLE): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	$(call install,spark$(comma)dev)
 
-# Not pinned: PySpark, and what its Connect needs. What 4.0 has generated fails with protobuf 7.
+# Not pinned: PySpark, and what its Connect needs. Protobuf promises to run what the major version
+# before it has generated: 5 made that of Spark 4.0, 6 that of 4.3.
 build/spark-%/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv build/spark-$*
 	sed -E '/^(pyspark|grpcio|grpcio-tools|protobuf|googleapis-common-protos)==/d' constraints.txt > build/spark-$*/constraints.txt

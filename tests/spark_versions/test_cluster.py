@@ -117,7 +117,7 @@ def kill_in_the_middle(
 def test_killed_executors_change_nothing(
     cluster: Cluster, logs: Path, topic: list[Written], tmp_path: Path
 ) -> None:
-    """A read, a save, a job and a job that shuffles, each with a kill and with a task done twice."""
+    """A read, a save, a job and one that shuffles, each with a kill and a task done twice."""
     before = tree(logs)
     with start_driver(cluster, tmp_path / "log") as driver:
         for what in ("read", "save", "convert", "compact"):
