@@ -15,9 +15,10 @@ def where_ottla_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
     for _ in batches:
         with open(f"/proc/{os.getppid()}/cmdline") as command:
-            daemon = command.read().split("\0")
+            words = command.read().split("\0")
+        daemon = words[words.index("-m") + 1]
         yield pa.RecordBatch.from_pydict(
-            {"file": [str(ottla.__file__)], "python": [sys.executable], "daemon": [daemon[2]]}
+            {"file": [str(ottla.__file__)], "python": [sys.executable], "daemon": [daemon]}
         )
 
 
