@@ -7,14 +7,16 @@ READY := $(VENV)/.ready
 RUNNABLE := $(VENV)/.runnable
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# The newest patch of each minor version that PyPI has.
+SPARKS := 4.0.5 4.1.4 4.2.1 4.3.0
 # A file's tests stay together, for what they share; each process has a Spark of its own.
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
-ELSEWHERE := kafka or browser or faults or soak or spark_long or newcomer
+ELSEWHERE := kafka or browser or faults or soak or spark_long or spark_versions or newcomer
 INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tests/arrow tests/interpreted)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-spark test-kafka test-browser test-faults test-newcomer soak \
+.PHONY: help demo test test-nojit test-spark test-spark-versions test-kafka test-browser test-faults test-newcomer soak \
 	lint types docs bench captures constraints java
 
 help: ## Show this list
@@ -34,6 +36,11 @@ test-nojit: $(READY) ## The kernels interpreted, so that an index out of bounds 
 
 test-spark: $(READY) java ## The longer tests on Spark
 	$(PYTEST) -m spark_long
+
+test-spark-versions: $(SPARKS:%=build/spark-%/.ready) java ## Spark 4.0 to 4.3, Spark Connect, and a standalone cluster that loses executors
+	for version in $(SPARKS); do \
+		echo "Spark $$version" && build/spark-$$version/bin/python -m pytest -m spark_versions tests/spark_versions || exit 1; \
+	done
 
 test-kafka: $(READY) java ## Against a real broker and its own classes, fetched from Maven Central
 	$(PYTEST) -m kafka
@@ -90,6 +97,15 @@ $(RUNNABLE): pyproject.toml constraints.txt
 
 $(READY): pyproject.toml constraints.txt
 	$(call install,spark$(comma)dev)
+
+# Not pinned: PySpark, and what its Connect needs. Protobuf promises to run what the major version
+# before it has generated: 5 made that of Spark 4.0, 6 that of 4.3.
+build/spark-%/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv build/spark-$*
+	sed -E '/^(pyspark|grpcio|grpcio-tools|protobuf|googleapis-common-protos)==/d' constraints.txt > build/spark-$*/constraints.txt
+	build/spark-$*/bin/python -m pip install --quiet --disable-pip-version-check -c build/spark-$*/constraints.txt \
+		-e '.[spark]' 'pyspark[connect]==$*' 'protobuf<7' pytest hypothesis pycryptodome
+	@touch $@
 
 comma := ,
 define install

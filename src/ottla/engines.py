@@ -44,10 +44,11 @@ def start_engine(
         yield LocalEngine(options.memory, options.quiet)
         return
     from ottla.spark.engine import SparkEngine
-    from ottla.spark.start import find_session, run_session
+    from ottla.spark.start import find_session, refuse_connect, run_session
 
     tell(f"{title} runs on Spark: {why}")
     running = find_session() if options.master is None else None
+    refuse_connect()
     if running is not None:  # a program's own, which goes on after the job
         yield SparkEngine(running, options.quiet)
         return

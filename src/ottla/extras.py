@@ -7,7 +7,7 @@ from typing import Final
 from ottla.errors import OptionError
 
 EXTRAS: Final = {
-    "spark": ("pyspark>=4.2", "pandas<3"),
+    "spark": ("pyspark>=4.0", "pandas<3"),
     "s3": ("boto3>=1.40",),
     "pandas": ("pandas<3",),
     "polars": ("polars>=1.20",),
@@ -28,6 +28,6 @@ def install_command(name: str, python: str = sys.executable) -> str:
     """What brings an extra, however Ottla itself came here: no index has Ottla.
 
     >>> install_command("spark", "python")
-    "python -m pip install 'pyspark>=4.2' 'pandas<3'"
+    "python -m pip install 'pyspark>=4.0' 'pandas<3'"
     """
     return shlex.join([python, "-m", "pip", "install", *EXTRAS[name]])

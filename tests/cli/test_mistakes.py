@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import boto3
+import pyspark
 import pytest
 from moto.server import ThreadedMotoServer
 
@@ -307,29 +308,31 @@ def test_workers_without_a_python(logs: Path) -> None:
     assert "PYSPARK_PYTHON is '/nowhere/python3', which is no Python that starts: set it to" in said
 
 
-@pytest.fixture(scope="session")
-def old_spark(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with PySpark 4.1, as PyPI has it."""
-    folder = tmp_path_factory.mktemp("old-spark")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-cache-dir"]
+def install_spark(version: str, folder: Path) -> Path:
+    """A folder with a PySpark, as PyPI has it."""
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
     done = subprocess.run(
-        [*install, "--target", str(folder), "pyspark==4.1.4"], capture_output=True, text=True
+        [*install, "--target", str(folder), f"pyspark=={version}"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return folder
 
 
 @pytest.mark.newcomer
-def test_an_old_spark(logs: Path, old_spark: Path) -> None:
-    said = ottla("verify", logs, "--engine", "spark", PYTHONPATH=str(old_spark))
-    assert said.startswith("Ottla needs Spark 4.2 or newer, and this Python has 4.1.4: pip install")
+def test_an_old_spark(logs: Path, tmp_path: Path) -> None:
+    folder = install_spark("3.5.9", tmp_path)
+    said = ottla("verify", logs, "--engine", "spark", PYTHONPATH=str(folder))
+    assert said.startswith("Ottla needs Spark 4.0 or newer, and this Python has 3.5.9: pip install")
 
 
 @pytest.mark.newcomer
-def test_a_spark_home_of_an_old_spark(logs: Path, old_spark: Path) -> None:
-    home = old_spark / "pyspark"
+def test_a_spark_home_of_another_spark(logs: Path, tmp_path: Path) -> None:
+    home = install_spark("4.1.4", tmp_path) / "pyspark"
     said = ottla("verify", logs, "--engine", "spark", SPARK_HOME=str(home))
-    assert said.startswith(f"Ottla needs Spark 4.2 or newer, and SPARK_HOME ({home}) is 4.1.4")
+    assert said == (
+        f"SPARK_HOME ({home}) is Spark 4.1.4, and this Python has PySpark"
+        f" {pyspark.__version__}: unset SPARK_HOME, or install 'pyspark==4.1.4'"
+    )
 
 
 def test_damage_in_an_export_names_the_mode_that_goes_on(logs: Path, tmp_path: Path) -> None:

@@ -109,9 +109,11 @@ class Outcome(NamedTuple):
     files: dict[str, bytes]
 
 
-def check_commands(logs: Path, damaged: Path, folder: Path, split: int) -> None:
+def check_commands(
+    logs: Path, damaged: Path, folder: Path, split: int, commands: dict[str, int] = COMMANDS
+) -> None:
     """Commands end alike in this process and on the Spark that it has started."""
-    for command, status in COMMANDS.items():
+    for command, status in commands.items():
         places = {"LOGS": logs, "DAMAGED": damaged, "OUT": folder / "out", "SPLIT": split}
         words = [places.get(word, word) for word in command.split()]
         local, spark = (_run(words, engine, folder) for engine in ("local", "spark"))

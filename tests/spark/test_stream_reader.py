@@ -12,18 +12,18 @@ from jobs.topics import ABORT, COMMIT, TRANSACTIONAL, marker
 from ottla.errors import DataLossError, OptionError
 from ottla.options.read import for_stream, parse_read_options
 from ottla.spark.schema import schema_of
-from ottla.spark.stream import KafkaLogStreamReader
+from ottla.spark.stream_limits import LimitedStreamReader
 
 Json = dict[str, Any]
 
 
-def reader(path: Path, **given: str) -> KafkaLogStreamReader:
+def reader(path: Path, **given: str) -> LimitedStreamReader:
     named = {name.replace("_", "."): text for name, text in given.items()}
     options = parse_read_options({"path": str(path), "startingoffsets": "earliest"} | named)
-    return KafkaLogStreamReader(for_stream(options), schema_of(options))
+    return LimitedStreamReader(for_stream(options), schema_of(options))
 
 
-def read(stream: KafkaLogStreamReader, start: Json, end: Json) -> list[int]:
+def read(stream: LimitedStreamReader, start: Json, end: Json) -> list[int]:
     """The offsets of a batch; positions go through JSON, as through a checkpoint."""
     start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
     return [
@@ -34,11 +34,11 @@ def read(stream: KafkaLogStreamReader, start: Json, end: Json) -> list[int]:
     ]
 
 
-def latest(stream: KafkaLogStreamReader, start: Json) -> Json:
+def latest(stream: LimitedStreamReader, start: Json) -> Json:
     return stream.latestOffset(start, stream.getDefaultReadLimit())
 
 
-def run(stream: KafkaLogStreamReader, start: Json | None = None) -> list[list[int]]:
+def run(stream: LimitedStreamReader, start: Json | None = None) -> list[list[int]]:
     """Batches until there is nothing new."""
     batches = []
     at = stream.initialOffset() if start is None else start

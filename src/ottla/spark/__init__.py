@@ -34,6 +34,12 @@ def register(spark: Any) -> None:
 
     An installed package is found by itself; one that was shipped as a zip by `addPyFile` is not.
     """
+    from pyspark.errors import AnalysisException
+
     from ottla.spark.source import KafkaLogSource
 
-    spark.dataSource.register(KafkaLogSource)
+    try:
+        spark.dataSource.register(KafkaLogSource)
+    except AnalysisException as error:  # of Spark 4.0, when it has found the source by itself
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

@@ -6,14 +6,15 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
-from pyspark.sql.functions import col
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ottla.errors import Row
 from ottla.jobs.engine import Grouping, JobStep
 from ottla.spark.progress import show_progress
+from ottla.spark.versions import Feature, has
 
 _FEW_ROWS: Final = 50_000  # fit in the driver; an iterator runs a Spark job for every partition
 
@@ -71,14 +72,29 @@ def map_parts(spark: SparkSession, step: JobStep) -> DataFrame:
     return numbers.mapInArrow(run, from_arrow_schema(step.schema))
 
 
+def _place(frame: DataFrame, count: int, number: Column) -> DataFrame:
+    """Rows in the partition, among `count`, that has this number."""
+    if has(Feature.PARTITION_BY_ID):
+        return frame.repartitionById(count, number)
+    placed = F.array(*map(F.lit, _find_placed(frame.sparkSession, count)))
+    return frame.repartition(count, F.get(placed.cast("array<bigint>"), number))
+
+
+def _find_placed(spark: SparkSession, count: int) -> list[int]:
+    """For each partition a number that Spark's hash partitioner puts there."""
+    # That 30 numbers for each leave one without is as likely as count / e^30.
+    placed = F.pmod(F.hash("id"), F.lit(count)).alias("partition")
+    found = spark.range(30 * count).groupBy(placed).agg(F.min("id")).collect()
+    return [number for _, number in sorted(map(tuple, found))]
+
+
 def _group(frame: DataFrame, grouping: Grouping) -> DataFrame:
     work = grouping.work
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from work(batches)
 
-    meeting = (col(grouping.by) % grouping.count).cast("int")
-    met = frame.repartitionById(grouping.count, meeting)
+    met = _place(frame, grouping.count, (F.col(grouping.by) % grouping.count).cast("int"))
     if grouping.order:
         met = met.sortWithinPartitions(*grouping.order)
     return met.mapInArrow(run, from_arrow_schema(grouping.schema))

@@ -2,6 +2,8 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
+from functools import partial
+from inspect import signature
 from typing import Final, NoReturn
 
 import pyarrow as pa
@@ -25,6 +27,10 @@ from ottla.options.read import ReadOptions, View
 HEADERS_FIELD: Final = from_arrow_schema(pa.schema([HEADERS_COLUMN]))["headers"]
 BATCH_FIELDS: Final = tuple(from_arrow_schema(BATCH_COLUMNS))
 CORRUPT_FIELD: Final = StructField(CORRUPT, StringType())
+
+# Older versions have times in UTC without being told.
+_HAS_ZONES: Final = "timezone" in signature(to_arrow_schema).parameters
+_to_arrow: Final = partial(to_arrow_schema, timezone="UTC") if _HAS_ZONES else to_arrow_schema
 
 BATCHES_SCHEMA: Final = from_arrow_schema(BATCHES_COLUMNS)
 VIOLATIONS_SCHEMA: Final = from_arrow_schema(VIOLATION_SCHEMA)
@@ -113,4 +119,4 @@ def _is_made(field: pa.Field, options: ReadOptions) -> bool:
 
 def arrow_schema(chosen: StructType) -> pa.Schema:
     """The Arrow schema that Spark demands of every batch, to the letter."""
-    return to_arrow_schema(chosen, timezone="UTC")
+    return _to_arrow(chosen)

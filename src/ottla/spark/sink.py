@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
@@ -27,7 +27,16 @@ from ottla.jobs.write.stage import StagedPart, Writing, stage_rows
 from ottla.options.write import WriteOptions
 from ottla.publish.job import Job
 from ottla.publish.locks import hold
+from ottla.spark.versions import Feature, has
 from ottla.spark.words import naming_options
+
+if has(Feature.ARROW_STREAM_SINK):
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+    # What decides in 4.0 whether rows or Arrow batches come is the class of the batch sink.
+    class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[no-redef,misc]
+        """A stream's sink that takes Arrow batches."""
+
 
 _TEXT: Final = ("string", "binary")
 # KafkaWriter.validateQuery, and what the connector's sink does not look at.

@@ -5,7 +5,7 @@ imported by the method that needs it.
 """
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -19,6 +19,13 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from ottla.options.write import WriteOptions
     from ottla.schemas.plans import PayloadPlans
+
+_LIMITS: Final = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBytesPerTrigger",
+)
 
 
 class KafkaLogSource(DataSource):
@@ -58,10 +65,19 @@ class KafkaLogSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from ottla.options.read import for_stream, parse_read_options
-        from ottla.spark.stream import KafkaLogStreamReader
+        from ottla.spark.versions import Feature, has, require
         from ottla.spark.words import with_schemas
 
+        for name in _LIMITS:
+            if name in self.options:
+                require(Feature.STREAM_LIMITS, f"option {name}")
         options = with_schemas(for_stream(parse_read_options(self.options)), self._payloads)
+        if has(Feature.STREAM_LIMITS):
+            from ottla.spark.stream_limits import LimitedStreamReader
+
+            return LimitedStreamReader(options, schema)
+        from ottla.spark.stream import KafkaLogStreamReader
+
         return KafkaLogStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

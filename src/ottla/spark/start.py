@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 from pyspark.version import __version__ as pyspark_version
 
 from ottla.errors import OptionError
@@ -19,8 +20,8 @@ from ottla.spark.failures import explain, no_ottla, other_python
 from ottla.spark.java import MINIMUM as JAVA
 from ottla.spark.java import find_java_problem
 from ottla.spark.jvm import launch_jvm
+from ottla.spark.versions import MINIMUM, format_version, minor_version
 
-MINIMUM: Final = (4, 2)  # of Spark, as in pyproject.toml
 DEFAULT_MASTER: Final = "local[*]"
 _MASTERS: Final = ("local", "spark://", "k8s://")
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # spark-submit runs Python with the port of its JVM
@@ -57,16 +58,27 @@ def run_session(name: str, master: str | None = None) -> Iterator[SparkSession]:
 def find_session() -> SparkSession | None:
     """The session that runs in this process already, if its workers have ottla."""
     spark = SparkSession.getActiveSession()
+    if is_remote():
+        return spark  # what its workers have is known to the server only
     if spark is not None and str(spark.sparkContext.master).startswith("local"):
         _require_same_python(spark.sparkContext.pythonExec)
     return spark
+
+
+def refuse_connect() -> None:
+    """Refuse to run a job where the session of this process is one of Spark Connect."""
+    if is_remote():
+        raise OptionError(
+            "the session of this process is one of Spark Connect: source and sink work there, jobs"
+            " do not. Run the job in a process of its own, or in this one with engine local"
+        )
 
 
 def start_session(
     name: str, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """The session of a command on the master that `choose_master` gives."""
-    _require_version(pyspark_version, "this Python has")
+    _require_version()
     _require_java()
     chosen = choose_master(master)
     if chosen is not None and chosen.startswith("local"):
@@ -77,7 +89,7 @@ def start_session(
         session = _open(conf)
     except (PySparkException, Py4JError) as error:
         raise OptionError(f"Spark does not start on {chosen}: {_reason(error)}") from error
-    _require_version(session.version, f"SPARK_HOME ({os.environ.get('SPARK_HOME')}) is")
+    _require_same_version(session.version)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -105,6 +117,11 @@ def choose_master(master: str | None) -> str | None:
     if master is None and _SUBMITTED in os.environ:
         return None
     chosen = master or os.environ.get("MASTER") or DEFAULT_MASTER
+    if chosen.startswith("sc://"):
+        raise OptionError(
+            f"{chosen!r} is a server of Spark Connect: source and sink work there, jobs do not."
+            " Name the cluster's master, such as spark://host:7077"
+        )
     if chosen != "yarn" and not chosen.startswith(_MASTERS):
         raise OptionError(f"{chosen!r} is no Spark master: yarn, {', '.join(_MASTERS)}...")
     return chosen
@@ -115,12 +132,22 @@ def _reason(error: Exception) -> str:
     return str(text).partition("\n")[0]
 
 
-def _require_version(version: str, where: str) -> None:
-    if tuple(map(int, version.split(".")[:2])) < MINIMUM:
-        needed = ".".join(map(str, MINIMUM))
+def _require_version() -> None:
+    if minor_version(pyspark_version) < MINIMUM:
+        needed = format_version(MINIMUM)
         raise OptionError(
-            f"Ottla needs Spark {needed} or newer, and {where} {version}: pip install"
-            f" 'pyspark>={needed}', and let SPARK_HOME, if it is set, be of the same version"
+            f"Ottla needs Spark {needed} or newer, and this Python has {pyspark_version}: pip"
+            f" install 'pyspark>={needed}', and let SPARK_HOME, if it is set, be of the same"
+            " version"
+        )
+
+
+def _require_same_version(jvm: str) -> None:
+    """Refuse a JVM that SPARK_HOME has from elsewhere: its Python workers are of its version."""
+    if minor_version(jvm) != minor_version(pyspark_version):
+        raise OptionError(
+            f"SPARK_HOME ({os.environ.get('SPARK_HOME')}) is Spark {jvm}, and this Python has"
+            f" PySpark {pyspark_version}: unset SPARK_HOME, or install 'pyspark=={jvm}'"
         )
 
 
