@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.catalog.limits import report_loss
+from ottla.catalog.slices import pack_task, unpack_task
 from ottla.jobs.read.tail import (
     Logs,
     Positions,
@@ -92,10 +93,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @naming_options()
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         tasks = plan_between(_positions(start), _positions(end), self.options)
-        return [InputPartition(task) for task in tasks]
+        return [InputPartition(pack_task(task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(partition.value, self.options, self.target)
+        return read_task(unpack_task(partition.value), self.options, self.target)
 
     def _latest(self, logs: Logs) -> Positions:
         latest = last_positions(logs, self.options)

@@ -201,7 +201,7 @@ def plan_first_pass(plan: Compaction, surveyed: Sequence[Surveyed], secret: Word
         plan.storage,
     )
     numbers = {str(each.log.name): (number, logs[number]) for number, each in enumerate(cleaned)}
-    return FirstPass(tasks, logs, numbers, count)
+    return FirstPass([*tasks], logs, numbers, count)
 
 
 def read_found(job: Job) -> dict[int, Found] | None:
