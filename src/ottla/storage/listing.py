@@ -7,7 +7,7 @@ from array import array
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyarrow import fs
@@ -54,9 +54,9 @@ class Folder:
     """
 
     path: str
-    names: str = ""
-    numbers: array[int] = field(default_factory=lambda: array("q"))
-    odd: Mapping[str, Entry] = field(default_factory=dict)
+    names: str
+    numbers: "array[int]"
+    odd: Mapping[str, Entry]
 
     def __len__(self) -> int:
         return len(self.numbers) // 3
