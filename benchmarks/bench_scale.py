@@ -19,7 +19,10 @@ from benchmarks.corpus import QUICK, Plan
 from benchmarks.listing_server import BUCKET, PREFIX
 from benchmarks.trees import make_tree
 
-HEADING = ("what", "of", "seconds", "of ten times", "seconds", "ratio", "peak MB", "count")
+HEADING = (
+    *("what", "segments", "seconds", "CPU s", "ten times", "seconds", "CPU s"),
+    *("ratio", "CPU ratio", "peak MB", "things"),
+)
 SEGMENTS = 10  # of a partition
 LEAST, QUICK_LEAST = 10_000, 100  # partitions, of which ten times as many are tried too
 JOBS_LEAST, QUICK_JOBS_LEAST = 2_000, 50
@@ -32,6 +35,7 @@ class Cost(NamedTuple):
     """What one process needed."""
 
     seconds: float
+    cpu: float
     peak: int
     count: int
 
@@ -112,9 +116,12 @@ def _row(what: str, least: int, small: Cost, large: Cost) -> tuple[str, ...]:
         what,
         f"{least * SEGMENTS:,}",
         f"{small.seconds:.2f}",
+        f"{small.cpu:.2f}",
         f"{10 * least * SEGMENTS:,}",
         f"{large.seconds:.2f}",
+        f"{large.cpu:.2f}",
         marked,
+        f"{large.cpu / small.cpu:.1f}",
         peak,
         f"{large.count:,}",
     )

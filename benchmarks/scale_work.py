@@ -1,6 +1,7 @@
 """One thing at scale, in a process of its own: `python -m benchmarks.scale_work WHAT PATH [OUT]`.
 
-Prints seconds, the most memory that the process ever had, and how many things came of it.
+Prints seconds, CPU seconds, the most memory that the process ever had, and how many things there
+were.
 """
 
 import json
@@ -35,14 +36,14 @@ from ottla.spark.reader import KafkaLogReader
 from ottla.spark.schema import schema_of
 
 NOW = 1_760_000_000_000
-Measured = tuple[float, int]  # seconds, and how many things there were
+Measured = tuple[float, float, int]  # seconds, CPU seconds, and how many things there were
 
 
 def timed(work: Callable[[], int]) -> Measured:
     """How long something takes that says how many things it met."""
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     count = work()
-    return time.perf_counter() - began, count
+    return time.perf_counter() - began, time.process_time() - used, count
 
 
 def chosen(path: str) -> ChosenLogs:
@@ -129,9 +130,7 @@ def plan_to_compact(path: str, out: str) -> Measured:
 
 def plan_to_report(path: str, _: str) -> Measured:
     """The first tasks of a report."""
-    return timed(
-        lambda: len(plan_survey((found := chosen(path)).logs(), 64 << 20, found.storage))
-    )
+    return timed(lambda: len(plan_survey((found := chosen(path)).logs(), 64 << 20, found.storage)))
 
 
 WORK = {
@@ -148,10 +147,10 @@ WORK = {
 
 def main(what: str, path: str, out: str = "") -> None:
     """Measure one of them."""
-    seconds, count = WORK[what](path, out)
+    seconds, cpu, count = WORK[what](path, out)
     # Not ru_maxrss, which counts whoever started this process too.
     (most,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    print(json.dumps({"seconds": seconds, "peak": int(most) * 1024, "count": count}))
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": int(most) * 1024, "count": count}))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ def test_an_old_log_is_read_sound_and_converted(version: str, tmp_path: Path) ->
     assert converted.status == 0, converted
     assert {topic: read(out, topic) for topic in answers} == answers
     assert run("verify", out).status == 0
-    magics = {magic for row in map(json.loads, run("ls", out, "--json").out.splitlines()) for magic in row["magics"]}
+    rows = map(json.loads, run("ls", out, "--json").out.splitlines())
+    magics = {magic for row in rows for magic in row["magics"]}
     assert magics == {2}
 
 

@@ -90,7 +90,7 @@ def test_threads_may_parse_at_once(tree: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_small_segments_share_tasks_that_travel_light(tree: Path) -> None:
     tasks = [*plan_tasks(read_options(tree))]
     assert sum(map(len, tasks)) == PARTITIONS * SEGMENTS
-    assert len(tasks) <= PARTITIONS * SEGMENTS / 16 + 1
+    assert len(tasks) <= PARTITIONS * SEGMENTS / 64 + 1
     packed = [pack_task(task) for task in tasks]
     assert [unpack_task(each) for each in packed] == tasks
     assert sum(len(each.data) for each in packed) < 100 * PARTITIONS * SEGMENTS

@@ -66,9 +66,7 @@ def _directories(chosen: ChosenLogs) -> Callable[[Row], str]:
     )
 
 
-def _print_text(
-    rows: Iterator[Row], directory: Callable[[Row], str], show_size: ShowSize
-) -> None:
+def _print_text(rows: Iterator[Row], directory: Callable[[Row], str], show_size: ShowSize) -> None:
     """A table; of many rows one after another, each when it is full, and the total in the last."""
     sums = dict.fromkeys(_SUMS, 0)
     shown = list(islice(rows, _SHOWN))

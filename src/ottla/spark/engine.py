@@ -69,7 +69,7 @@ def map_parts(spark: SparkSession, step: JobStep) -> DataFrame:
     What a function holds travels with every task: of many parts a task opens its own only.
     """
     work = step.work
-    packed = [cloudpickle.dumps(share) for share in _shares(step.parts)]
+    packed: list[bytes] = [cloudpickle.dumps(each) for each in _shares(step.parts)]  # type: ignore[no-untyped-call]
     is_small = sum(map(len, packed)) <= _WITH_EVERY_TASK
     held = packed if is_small else spark.sparkContext.broadcast(packed)
 

@@ -43,9 +43,7 @@ class KafkaLogReader(DataSourceReader):
         return read_task(unpack_task(partition.value), self.options, self.target)
 
 
-def read_task(
-    task: Task, options: ReadOptions, target: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def read_task(task: Task, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The batches of a task."""
     return decode_ahead(_read_parts(task, options, target))
 

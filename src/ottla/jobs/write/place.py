@@ -72,9 +72,7 @@ class PartitionEnd(NamedTuple):
     topic_id: str | None
 
 
-def find_end(
-    job: Job, starts: Mapping[TopicPartition, int], name: TopicPartition
-) -> PartitionEnd:
+def find_end(job: Job, starts: Mapping[TopicPartition, int], name: TopicPartition) -> PartitionEnd:
     """The end of a partition of OUT, or of one that is new.
 
     A broker deletes what ends before the log start, so that nothing is written below it.

@@ -277,9 +277,7 @@ def _log_directory(
         files = _known_files(home, options)
     known = {partition.path for partition in partitions if partition.name != UNNAMED}
     strangers = [
-        each
-        for each in inside
-        if each not in known and _stops_a_broker(posixpath.basename(each))
+        each for each in inside if each not in known and _stops_a_broker(posixpath.basename(each))
     ]
     ours = {name: entry for name, entry in files.items() if name in LOG_DIRECTORY_FILES}
     ordered = tuple(sorted(partitions, key=_order))

@@ -58,9 +58,7 @@ def as_partition(log: RemoteLog, options: StorageOptions) -> Partition:
         log.path,
         log.home.name,
         DirectoryState.LIVE,
-        Contents(
-            tuple(remote.segments), tuple(remote.named), Settled(tuple(remote.named)), others
-        ),
+        Contents(tuple(remote.segments), tuple(remote.named), Settled(tuple(remote.named)), others),
         findings,
         is_remote=True,
     )
