@@ -26,13 +26,18 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
     <dependency>
       <groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version>
     </dependency>
-  </dependencies>
+{jaxb}  </dependencies>
   <build>
     <plugins>
       <plugin><artifactId>maven-dependency-plugin</artifactId><version>3.8.1</version></plugin>
     </plugins>
   </build>
 </project>
+"""
+# Of the JDK until Java 10; brokers before 1.1 make their cluster's id with it.
+JAXB = """    <dependency>
+      <groupId>javax.xml.bind</groupId><artifactId>jaxb-api</artifactId><version>2.3.1</version>
+    </dependency>
 """
 # Old code looks into the JDK.
 OPENED = tuple(
@@ -56,6 +61,12 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "300",
     "log.cleaner.dedupe.buffer.size": "16777216",
 }
+LOGGING = {
+    "log4j.rootLogger": "WARN, out",
+    "log4j.appender.out": "org.apache.log4j.ConsoleAppender",
+    "log4j.appender.out.layout": "org.apache.log4j.PatternLayout",
+    "log4j.appender.out.layout.ConversionPattern": "%p %m (%c)%n",
+}
 COMPACTED = {
     "cleanup.policy": "compact",
     "segment.bytes": "3000",
@@ -78,7 +89,8 @@ class Version(NamedTuple):
         """The Maven project that has it."""
         scala = "2.11" if self.number < (1,) else "2.12" if self.number < (2, 4) else "2.13"
         project = PROJECTS / self.text
-        text = POM.format(version=self.text, scala=scala)
+        jaxb = JAXB if self.number < (1, 1) else ""
+        text = POM.format(version=self.text, scala=scala, jaxb=jaxb)
         pom = project / "pom.xml"
         if not pom.exists() or pom.read_text() != text:
             project.mkdir(parents=True, exist_ok=True)
@@ -115,8 +127,10 @@ def running(version: Version, directory: Path, zookeeper: int) -> Iterator[tuple
         listeners = {"host.name": "127.0.0.1", "port": str(port)}
     places = {"zookeeper.connect": chroot, "log.dirs": str(logs)}
     write_properties(properties, SETTINGS | listeners | places)
-    output = properties.with_suffix(".out")
-    command = [*java("kafka.Kafka", class_path(version.project), *JVM), str(properties)]
+    output, logging = properties.with_suffix(".out"), directory / "log4j.properties"
+    write_properties(logging, LOGGING)
+    options = (*JVM, f"-Dlog4j.configuration={logging.as_uri()}")
+    command = [*java("kafka.Kafka", class_path(version.project), *options), str(properties)]
     with output.open("ab") as stream:
         process = subprocess.Popen(command, stdout=stream, stderr=stream)
     try:
