@@ -36,6 +36,7 @@ from ottla.spark.reader import KafkaLogReader
 from ottla.spark.schema import schema_of
 
 NOW = 1_760_000_000_000
+PER_TASK = 1000  # partitions: a task has a file open for each
 Measured = tuple[float, float, int]  # seconds, CPU seconds, and how many things there were
 
 
@@ -78,15 +79,17 @@ def commit_sink(path: str, _: str) -> Measured:
     """A save with a record for each partition: what the driver does when all rows are staged."""
     writing = begin_writing(parse_write_options({"path": path}))
     names = [parse_directory_name(each)[0] for each in sorted(os.listdir(path))]
-    topics, numbers = zip(*names, strict=True)
-    columns = {
-        "value": pa.array([b"value"] * len(names)),
-        "topic": pa.array(topics),
-        "partition": pa.array(numbers, pa.int32()),
-    }
     job = save_job(writing.options)
-    staged = stage_rows(job, writing, 0, [pa.RecordBatch.from_pydict(columns)])
-    return timed(lambda: len(commit_rows(job, writing, [staged])))
+    staged = []
+    for number, at in enumerate(range(0, len(names), PER_TASK)):
+        topics, numbers = zip(*names[at : at + PER_TASK], strict=True)
+        columns = {
+            "value": pa.array([b"value"] * len(topics)),
+            "topic": pa.array(topics),
+            "partition": pa.array(numbers, pa.int32()),
+        }
+        staged.append(stage_rows(job, writing, number, [pa.RecordBatch.from_pydict(columns)]))
+    return timed(lambda: len(commit_rows(job, writing, staged)))
 
 
 def plan_to_verify(path: str, _: str) -> Measured:

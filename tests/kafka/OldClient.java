@@ -131,13 +131,14 @@ public class OldClient {
     return (ProducerRecord<byte[], byte[]>) record;
   }
 
-  /** Keys come again and again, some of them to be deleted; every send is waited for. */
+  /** Most keys come again and again, some to be deleted; every send is waited for. */
   private static void produceCompacted(String bootstrap) throws Exception {
     for (String codec : new String[] {"none", "gzip"}) {
       try (KafkaProducer<byte[], byte[]> producer = producer(bootstrap, codec, new HashMap<>())) {
         for (int number = 0; number < 120; number++) {
           byte[] value = number % 13 == 5 ? null : value(number);
-          producer.send(record("compacted", number, bytes("key " + number % 9), value)).get();
+          String key = number % 10 == 7 ? "once " + codec + number : "key " + number % 9;
+          producer.send(record("compacted", number, bytes(key), value)).get();
         }
       }
     }

@@ -55,6 +55,8 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
     "controlled.shutdown.enable": "false",
+    "zookeeper.connection.timeout.ms": "60000",
+    "zookeeper.session.timeout.ms": "60000",
     "log.retention.hours": "1000000",  # records are of 2017
     "log.message.timestamp.difference.max.ms": "9223372036854775807",
     "log.cleaner.enable": "true",
