@@ -26,7 +26,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
     <dependency>
       <groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version>
     </dependency>
-{jaxb}  </dependencies>
+{more}  </dependencies>
   <build>
     <plugins>
       <plugin><artifactId>maven-dependency-plugin</artifactId><version>3.8.1</version></plugin>
@@ -37,6 +37,12 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 # Of the JDK until Java 10; brokers before 1.1 make their cluster's id with it.
 JAXB = """    <dependency>
       <groupId>javax.xml.bind</groupId><artifactId>jaxb-api</artifactId><version>2.3.1</version>
+    </dependency>
+"""
+# The client that 2.0 to 2.2 bring, 3.4.13, finds no server by the addresses of Java 14 and later.
+ZOOKEEPER = """    <dependency>
+      <groupId>org.apache.zookeeper</groupId><artifactId>zookeeper</artifactId>
+      <version>3.4.14</version>
     </dependency>
 """
 # Old code looks into the JDK.
@@ -91,8 +97,9 @@ class Version(NamedTuple):
         """The Maven project that has it."""
         scala = "2.11" if self.number < (1,) else "2.12" if self.number < (2, 4) else "2.13"
         project = PROJECTS / self.text
-        jaxb = JAXB if self.number < (1, 1) else ""
-        text = POM.format(version=self.text, scala=scala, jaxb=jaxb)
+        more = JAXB if self.number < (1, 1) else ""
+        more += ZOOKEEPER if (2, 0) <= self.number < (2, 3) else ""
+        text = POM.format(version=self.text, scala=scala, more=more)
         pom = project / "pom.xml"
         if not pom.exists() or pom.read_text() != text:
             project.mkdir(parents=True, exist_ok=True)

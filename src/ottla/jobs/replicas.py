@@ -99,7 +99,7 @@ class Replicas:
 def standing_of(partition: Partition, storage: StorageOptions) -> Standing:
     """From the checkpoint of epochs and the last headers."""
     epoch = _last_written_epoch(partition, storage)
-    entry = partition.others.get(LEADER_EPOCH_CHECKPOINT)
+    entry = partition.find(LEADER_EPOCH_CHECKPOINT)
     if entry is not None:
         try:
             known = read_leader_epochs(read_small(entry, storage), entry.path)

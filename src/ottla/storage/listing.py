@@ -65,6 +65,14 @@ class Folder:
         """The names of the files, in order."""
         return self.names.split("/") if self.names else []
 
+    def find(self, name: str) -> Entry | None:
+        """One file, if it is there."""
+        names = self.file_names()
+        if name not in names or name in self.odd:
+            return self.odd.get(name)
+        size, modified, inode = self.numbers[3 * (at := names.index(name)) : 3 * at + 3]
+        return Entry(posixpath.join(self.path, name), size, modified, inode & _UNSIGNED)
+
     def entries(self) -> list[Entry]:
         """The files, in order."""
         above, numbers = posixpath.join(self.path, ""), iter(self.numbers)

@@ -85,8 +85,8 @@ class Compaction:
         return job_name(self.inputs, self.described())
 
     @property
-    def inputs(self) -> list[Entry]:
-        return [entry for log in self.logs for entry in log.partition.entries]
+    def inputs(self) -> Iterator[Entry]:
+        return (entry for log in self.logs for entry in log.partition.entries)
 
     def described(self) -> dict[str, Any]:
         """The options that name the job."""

@@ -106,8 +106,8 @@ def find_end(job: Job, starts: Mapping[TopicPartition, int], name: TopicPartitio
 
 
 def _read_identity(partition: Partition, job: Job) -> tuple[tuple[EpochStart, ...], str | None]:
-    epochs = partition.others.get(LEADER_EPOCH_CHECKPOINT)
-    metadata = partition.others.get(PARTITION_METADATA)
+    epochs = partition.find(LEADER_EPOCH_CHECKPOINT)
+    metadata = partition.find(PARTITION_METADATA)
     starts = read_leader_epochs(read_small(epochs, job.storage), epochs.path) if epochs else []
     topic_id = read_topic_id(read_small(metadata, job.storage), metadata.path) if metadata else None
     return tuple(starts), topic_id

@@ -104,12 +104,19 @@ class Partition:
     @property
     def entries(self) -> list[Entry]:
         """Every file."""
+        if isinstance(self.files, Folder):
+            return self.files.entries()
         return [entry for _, entry in self.named] + list(self.others.values())
+
+    def find(self, name: str) -> Entry | None:
+        """A file that no offset names, if it is there: what was listed is not parsed for that."""
+        found = self.files
+        return found.find(name) if isinstance(found, Folder) else found.others.get(name)
 
 
 def topic_id_of(partition: Partition, storage: StorageOptions) -> str | None:
     """What partition.metadata says; a broken one says nothing."""
-    entry = partition.others.get(PARTITION_METADATA)
+    entry = partition.find(PARTITION_METADATA)
     if entry is None:
         return None
     try:

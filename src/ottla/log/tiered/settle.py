@@ -211,7 +211,7 @@ def _ends(found: Violation) -> int:
 def _local_lineage(
     local: Partition, log: RemoteLog, options: StorageOptions
 ) -> tuple[tuple[EpochStart, ...], list[Violation]]:
-    entry = local.others.get(LEADER_EPOCH_CHECKPOINT)
+    entry = local.find(LEADER_EPOCH_CHECKPOINT)
     epochs = () if entry is None else tuple(read_epochs(entry, options)[0])
     return (epochs, []) if epochs else find_lineage(log, options)
 
