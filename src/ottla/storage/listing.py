@@ -26,6 +26,7 @@ _OF_FILE_SYSTEM: Final = "lost+found"  # in the root of a disk, for its administ
 _LISTERS: Final = 32  # requests of an object store that are under way at once
 _ASKED: Final = 4096  # prefixes that wait for a lister
 _UNSIGNED: Final = (1 << 64) - 1
+_NO_ODD: Final[Mapping[str, "Entry"]] = {}  # one for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def pack_folder(path: str, entries: Iterable[Entry]) -> Folder:
         beside = (entry.leads_to, entry.special, entry.kept)
         if entry.path != above + name or beside != (None, None, None):
             odd[name] = entry
-    return Folder(path, "/".join(names), numbers, odd)
+    return Folder(path, "/".join(names), numbers, odd or _NO_ODD)
 
 
 def _signed(inode: int) -> int:
@@ -192,7 +193,7 @@ def _scan(path: str) -> tuple[Folder, list[str], list[str]]:
         names.append(each.name)
         numbers.extend((status.st_size, status.st_mtime_ns, _signed(status.st_ino)))
     folder = posixpath.dirname(os.path.join(path, "-"))  # without a slash at its end
-    return Folder(folder, "/".join(names), numbers, odd), folders, links
+    return Folder(folder, "/".join(names), numbers, odd or _NO_ODD), folders, links
 
 
 def _unlisted(error: OSError) -> None:
