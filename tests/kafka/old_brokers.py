@@ -39,10 +39,10 @@ JAXB = """    <dependency>
       <groupId>javax.xml.bind</groupId><artifactId>jaxb-api</artifactId><version>2.3.1</version>
     </dependency>
 """
-# The client that 2.0 to 2.2 bring, 3.4.13, finds no server by the addresses of Java 14 and later.
+# The clients that 2.0 to 2.3 bring, 3.4.13 and 3.4.14, find no server on Java 17.
 ZOOKEEPER = """    <dependency>
       <groupId>org.apache.zookeeper</groupId><artifactId>zookeeper</artifactId>
-      <version>3.4.14</version>
+      <version>3.4.10</version>
     </dependency>
 """
 # Old code looks into the JDK.
@@ -98,7 +98,7 @@ class Version(NamedTuple):
         scala = "2.11" if self.number < (1,) else "2.12" if self.number < (2, 4) else "2.13"
         project = PROJECTS / self.text
         more = JAXB if self.number < (1, 1) else ""
-        more += ZOOKEEPER if (2, 0) <= self.number < (2, 3) else ""
+        more += ZOOKEEPER if (2, 0) <= self.number < (2, 4) else ""
         text = POM.format(version=self.text, scala=scala, more=more)
         pom = project / "pom.xml"
         if not pom.exists() or pom.read_text() != text:
