@@ -34,12 +34,12 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   </build>
 </project>
 """
-# Of the JDK until Java 10; brokers before 1.1 make their cluster's id with it.
+# Of the JDK until Java 10; without it 0.10.2 can not make the id of its cluster.
 JAXB = """    <dependency>
       <groupId>javax.xml.bind</groupId><artifactId>jaxb-api</artifactId><version>2.3.1</version>
     </dependency>
 """
-# The clients that 2.0 to 2.3 bring, 3.4.13 and 3.4.14, find no server on Java 17.
+# The clients of 2.0 and 2.1, 3.4.13, and 3.4.14 find no server on Java 17.
 ZOOKEEPER = """    <dependency>
       <groupId>org.apache.zookeeper</groupId><artifactId>zookeeper</artifactId>
       <version>3.4.10</version>
