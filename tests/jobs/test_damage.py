@@ -132,7 +132,7 @@ def test_damage_costs_the_same_for_every_cut(
     found = []
     for cut in CUTS:
         chosen = options(path, **cut)
-        tasks = plan_tasks(chosen)
+        tasks = [*plan_tasks(chosen)]
         assert offsets(tasks, chosen) == expected(damage, indexed), cut
         found.append(sorted(violation.position for violation in violations(tasks, chosen)))
     assert found == [found[0]] * len(CUTS)
@@ -146,7 +146,7 @@ def test_damage_stops_a_strict_reader_for_every_cut(
 ) -> None:
     chosen = options(write(tmp_path / "t-0", damage, 13), mode="failfast", **cut)
     with pytest.raises(CorruptLogError):
-        offsets(plan_tasks(chosen), chosen)
+        offsets([*plan_tasks(chosen)], chosen)
 
 
 @pytest.mark.parametrize("indexed", [1, 13, None])
@@ -158,7 +158,7 @@ def test_a_start_behind_the_damage_skips_nothing_silently(
     for start in range(DAMAGED * PER_BATCH - 2, (DAMAGED + 50) * PER_BATCH, 7):
         bounds = {"startingoffsets": json.dumps({"t": {"0": start}})}
         chosen = options(path, **bounds)
-        tasks = plan_tasks(chosen)
+        tasks = [*plan_tasks(chosen)]
         wanted = [offset for offset in expected(damage, indexed) if offset >= start]
         assert offsets(tasks, chosen) == wanted, start
         if BATCHES * PER_BATCH + 1 - start > len(wanted):
@@ -182,7 +182,7 @@ def test_a_preallocated_end_is_no_damage(tmp_path: Path) -> None:
     log.write_bytes(b"".join(sound()) + bytes(5000))
     for cut in CUTS:
         chosen = options(path, mode="failfast", **cut)
-        assert offsets(plan_tasks(chosen), chosen) == list(range(BATCHES * PER_BATCH))
+        assert offsets([*plan_tasks(chosen)], chosen) == list(range(BATCHES * PER_BATCH))
 
 
 def test_a_length_past_the_end_of_the_log_ends_it_as_for_kafka_and_verify_says_so(
@@ -191,7 +191,7 @@ def test_a_length_past_the_end_of_the_log_ends_it_as_for_kafka_and_verify_says_s
     path = write(tmp_path / "t-0", "length-past-the-file", None, more=False)
     for cut in CUTS:
         chosen = options(path, mode="failfast", **cut)
-        assert offsets(plan_tasks(chosen), chosen) == list(range(DAMAGED * PER_BATCH))
+        assert offsets([*plan_tasks(chosen)], chosen) == list(range(DAMAGED * PER_BATCH))
     (partition,) = find_partitions([path])
     position = sum(map(len, sound()[:DAMAGED]))
     assert [(one.rule, one.position) for one in check_partition(partition)] == [

@@ -42,7 +42,7 @@ def _row(line: dict[str, Any]) -> Row:
 
 def read(path: Path, **given: str) -> list[tuple[str, int, Row]]:
     chosen = options(path, **given)
-    return read_rows(plan_tasks(chosen), chosen)
+    return read_rows([*plan_tasks(chosen)], chosen)
 
 
 def rows_of(topic: list[Written]) -> list[tuple[str, int, Row]]:
@@ -95,12 +95,12 @@ def test_committed_rows_are_the_same_for_every_cut(
 
 
 def test_a_smaller_split_makes_more_tasks(logs: Path, topic: list[Written]) -> None:
-    counts = [len(plan_tasks(options(logs, splitbytes=size))) for size in ("1k", "4k", "64m")]
+    counts = [len([*plan_tasks(options(logs, splitbytes=size))]) for size in ("1k", "4k", "64m")]
     assert counts[0] > counts[1] > counts[2] == 1
 
 
 def test_as_many_tasks_as_wanted_are_made(logs: Path, topic: list[Written]) -> None:
-    assert len(plan_tasks(options(logs, minpartitions="12"))) == 12
+    assert len([*plan_tasks(options(logs, minpartitions="12"))]) == 12
 
 
 def test_every_pair_of_bounds_gives_the_rows_between(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_segments_outside_the_bounds_are_not_opened(tmp_path: Path) -> None:
     written = write_partition(tmp_path / "t-0", seed=4, segments=4)
     bases = sorted(int(path.stem) for path in (tmp_path / "t-0").glob("*.log"))
     chosen = options(tmp_path, startingoffsets=at(bases[1]), endingoffsets=at(bases[2]))
-    tasks = plan_tasks(chosen)
+    tasks = [*plan_tasks(chosen)]
     assert {Path(part.log.path).stem for task in tasks for part in task} == {f"{bases[1]:020d}"}
     expected = [row.offset for row in written.rows if bases[1] <= row.offset < bases[2]]
     assert offsets(read_rows(tasks, chosen)) == expected
@@ -214,7 +214,7 @@ def test_a_broken_batch_stops_a_strict_reader(tmp_path: Path) -> None:
 @pytest.mark.parametrize("split", ["64", "64m"])
 def test_what_is_left_out_is_what_the_violations_say(tmp_path: Path, split: str) -> None:
     chosen = options(broken_log(tmp_path), mode="dropmalformed", splitbytes=split)
-    tasks = plan_tasks(chosen)
+    tasks = [*plan_tasks(chosen)]
     assert offsets(read_rows(tasks, chosen)) == [0, 1, 2, 6, 7, 8]
     found = [v for task in tasks for part in task for v in read_violations(part, chosen.access)]
     assert [(violation.offset, violation.last_offset) for violation in found] == [(3, 5)]
@@ -247,7 +247,7 @@ def test_a_timestamp_that_microseconds_can_not_hold_is_a_violation(tmp_path: Pat
     with pytest.raises(CorruptLogError, match=r"timestamp-range.*9223372036854776"):
         read(tmp_path)
     chosen = options(tmp_path, mode="dropmalformed")
-    tasks = plan_tasks(chosen)
+    tasks = [*plan_tasks(chosen)]
     assert offsets(read_rows(tasks, chosen)) == [0, 2]
     (found,) = read_violations(tasks[0][0], chosen.access)
     assert (found.rule, found.offset, found.position) == (Rule.TIMESTAMP_RANGE, 1, 0)
@@ -267,7 +267,7 @@ def test_a_file_that_shrank_after_planning_follows_fail_on_data_loss(
 ) -> None:
     written = write_partition(tmp_path / "t-0", seed=4, segments=1)
     chosen = options(tmp_path, splitbytes="600")
-    tasks = plan_tasks(chosen)
+    tasks = [*plan_tasks(chosen)]
     log = tmp_path / "t-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[: left(tasks)])
     with pytest.raises(DataLossError, match="shrank to"):
@@ -282,7 +282,7 @@ def test_a_file_that_was_replaced_after_planning_is_an_error(tmp_path: Path, fai
     """Rows of two files would be neither's; a longer file ends nowhere that tells."""
     write_partition(tmp_path / "t-0", seed=4, segments=1)
     chosen = options(tmp_path, splitbytes="600", failondataloss=fails)
-    tasks = plan_tasks(chosen)
+    tasks = [*plan_tasks(chosen)]
     log = tmp_path / "t-0" / f"{0:020d}.log"
     other = tmp_path / "other.cleaned"
     other.write_bytes(log.read_bytes() * 2)
@@ -294,7 +294,7 @@ def test_a_file_that_was_replaced_after_planning_is_an_error(tmp_path: Path, fai
 def test_a_file_that_vanished_after_planning_follows_fail_on_data_loss(tmp_path: Path) -> None:
     written = write_partition(tmp_path / "t-0", seed=4, segments=2)
     strict, tolerant = options(tmp_path), options(tmp_path, failondataloss="false")
-    tasks = plan_tasks(strict)
+    tasks = [*plan_tasks(strict)]
     (tmp_path / "t-0" / f"{0:020d}.log").unlink()
     with pytest.raises(DataLossError, match="vanished"):
         read_rows(tasks, strict)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import PublishError
+from ottla.publish import checked
 from ottla.publish.checked import FinishedPartition, StagedFile
 from ottla.publish.job import Job, job_name, journal_folder
 from ottla.publish.journal import (
@@ -140,6 +141,20 @@ def test_what_is_in_out_is_never_touched(tmp_path: Path) -> None:
             commit(job, [stage(job, "t-0/0.log", b"new")], [])
         discard(job)
     assert content(tmp_path) == {"out/t-0/0.log": b"old", "out.ottla/lock": b""}
+
+
+def test_more_files_than_a_journal_may_name_are_refused_before_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would publish what was committed then."""
+    monkeypatch.setattr(checked, "_MAX_BYTES", 230)
+    with run_job(str(tmp_path / "out"), "j") as job:
+        files = [stage(job, f"t-{number}/0.log", b"log") for number in range(2)]
+        with pytest.raises(PublishError, match="too many files"):
+            commit(job, files, [])
+        commit(job, files[:1], [])
+        publish(job)
+    assert content(tmp_path / "out") == {"t-0/0.log": b"log"}
 
 
 def test_a_file_that_says_so_replaces_an_older_version(tmp_path: Path) -> None:

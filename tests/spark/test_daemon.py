@@ -18,7 +18,7 @@ def compiled():
 
 given = {"path": PATH, "kafka.isolation.level": "read_committed"}
 options = for_batch(parse_read_options(given))
-tasks = plan_tasks(options)
+tasks = [*plan_tasks(options)]
 load_kernels()
 assert threading.active_count() == 1, 'a thread would not survive the fork'
 before = compiled()

@@ -24,6 +24,7 @@ from ottla.jobs.run import run_output_job
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.jobs.verify.run import verify
 from ottla.log.files.partition import find_partitions
+from ottla.spark import engine as spark_engine
 
 pytestmark = pytest.mark.spark
 
@@ -56,6 +57,15 @@ def test_salvage_is_the_same_as_without_spark(
 @pytest.mark.parametrize("split", SPLITS)
 def test_verify_finds_what_a_check_finds(engine: Engine, damaged: Path, split: int) -> None:
     check_verify(engine, damaged, split)
+
+
+def test_parts_that_share_tasks_give_the_same(
+    engine: Engine, damaged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of more parts than a step may have tasks; what tasks unpack is sent once."""
+    monkeypatch.setattr(spark_engine, "_MOST_TASKS", 3)
+    monkeypatch.setattr(spark_engine, "_WITH_EVERY_TASK", 0)
+    check_verify(engine, damaged, min(SPLITS))
 
 
 @pytest.mark.usefixtures("spark")

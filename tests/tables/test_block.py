@@ -66,7 +66,7 @@ def by_spark(place: Place, columns: list[str], **given: str) -> pa.Table:
     options = for_batch(parse_read_options({"path": place.path, **place.storage, **given}))
     whole = arrow_schema(schema_of(options))
     target = pa.schema([whole.field(name) for name in columns])
-    tasks = plan_tasks(options)
+    tasks = [*plan_tasks(options)]
     batches = [each for task in tasks for each in read_task(task, options, target)]
     return pa.Table.from_batches(batches, target)
 

@@ -51,7 +51,7 @@ def by_spark(logs: Path, **given: str) -> pa.Table:
     texts = {"path": str(logs), "includeheaders": "true", **given}
     options = for_batch(parse_read_options(texts))
     target = arrow_schema(schema_of(options))
-    tasks = plan_tasks(options)
+    tasks = [*plan_tasks(options)]
     batches = [each for task in tasks for each in read_task(task, options, target)]
     return pa.Table.from_batches(batches, target)
 

@@ -77,7 +77,7 @@ def test_slices_of_chunks_give_every_record_once(tmp_path: Path) -> None:
     write_upload(tmp_path, upload, Mode(chunk_size=3000, compress=True, key_id="key1"))
     for split in ("1000", "10000", "50000"):
         options = parse_read_options({"path": str(tmp_path), "splitBytes": split})
-        tasks = plan_tasks(options)
+        tasks = [*plan_tasks(options)]
         assert len(tasks) > 3
         offsets = [
             offset

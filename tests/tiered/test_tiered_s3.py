@@ -91,7 +91,7 @@ def options(bucket: Bucket) -> ReadOptions:
 @pytest.fixture
 def tasks(bucket: Bucket, options: ReadOptions) -> list[Task]:
     bucket.server.reads.clear()
-    return plan_tasks(options)
+    return [*plan_tasks(options)]
 
 
 def test_planning_asks_for_at_most_a_hundredth(bucket: Bucket, tasks: list[Task]) -> None:

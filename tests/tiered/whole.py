@@ -37,7 +37,7 @@ def read_tasks(tasks: list[Task], options: ReadOptions) -> pa.Table:
 def records_of(*paths: Path | str, mode: Mode = Mode.FAILFAST) -> pa.Table:
     """As the tasks of the Spark source read them."""
     options = options_of(*paths, mode=str(mode))
-    return read_tasks(plan_tasks(options), options)
+    return read_tasks([*plan_tasks(options)], options)
 
 
 def offsets_of(*paths: Path | str, mode: Mode = Mode.FAILFAST) -> list[int]:

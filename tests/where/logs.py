@@ -77,7 +77,7 @@ def options(path: Path, **given: str) -> ReadOptions:
 def read(path: Path, **given: str) -> list[dict[str, Any]]:
     """The rows of a read with these options, as predicates see them."""
     chosen = options(path, **given)
-    return read_tasks(plan_tasks(chosen), chosen)
+    return read_tasks([*plan_tasks(chosen)], chosen)
 
 
 def read_tasks(tasks: list[Task], chosen: ReadOptions) -> list[dict[str, Any]]:

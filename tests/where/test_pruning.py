@@ -230,7 +230,7 @@ def test_a_record_without_room_for_its_time_is_named_if_it_is_wanted(tmp_path: P
 
 def filtered(path: Path, expression: pc.Expression) -> list[dict[str, Any]]:
     chosen = replace(options(path), where=as_where(expression))
-    return read_tasks(plan_tasks(chosen), chosen)
+    return read_tasks([*plan_tasks(chosen)], chosen)
 
 
 def test_an_expression_of_pyarrow_filters(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ class Log:
     @property
     def earliest(self) -> int:
         """The first offset that a reader may see."""
-        bases = [segment.base_offset for segment in self.partition.segments]
-        return max(self.log_start or 0, bases[0] if bases else 0)
+        first = self.partition.segments[:1]
+        return max(self.log_start or 0, first[0].base_offset if first else 0)
 
 
 def live_logs(catalog: Catalog, up_to: UpTo = UpTo.LOG_END) -> list[Log]:

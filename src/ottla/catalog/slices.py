@@ -1,8 +1,11 @@
 """Slices: whole batches of one segment, and tasks made of them by bytes or by offsets."""
 
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
+
+import pyarrow as pa
 
 from ottla.catalog.catalog import Catalog, list_catalog
 from ottla.catalog.limits import resolve_bounds
@@ -79,16 +82,40 @@ def cutting_of(options: ReadOptions) -> Cutting:
     return Cutting(options.split_bytes, options.min_partitions, most, options.where)
 
 
-# What opening a file costs, in bytes that could be read instead (spark.sql.files.openCostInBytes).
-_OPEN_COST: Final = 4 << 20
+# What opening a file costs, in bytes that could be read instead (spark.sql.files.openCostInBytes,
+# which is four times that): a small segment takes 0.7 ms, and 64 of them what a task costs Spark.
+_OPEN_COST: Final = 1 << 20
+_PACKING: Final = pa.Codec("zstd", 1)
 
 
-def plan_tasks(options: ReadOptions) -> list[Task]:
-    """What a batch query reads, cut into tasks."""
+def plan_tasks(options: ReadOptions) -> Iterator[Task]:
+    """What a batch query reads, cut into tasks, one after another: all at once are gigabytes."""
     catalog = list_catalog(options.paths, options.storage)
     logs = choose_logs(catalog, options)
     bounds, stables = resolve_bounds(logs, options)
-    return cut_tasks(logs, bounds, stables, cutting_of(options), options.storage)
+    yield from cut_tasks(logs, bounds, stables, cutting_of(options), options.storage)
+
+
+class PackedTask(NamedTuple):
+    """A task on its way to a worker: paths of segments say much the same, and are many."""
+
+    size: int
+    data: bytes
+
+
+def pack_task(task: Task) -> PackedTask:
+    """The task in as few bytes as may be."""
+    data = pickle.dumps(task)
+    return PackedTask(len(data), _PACKING.compress(data, asbytes=True))
+
+
+def unpack_task(packed: PackedTask | None) -> Task:
+    """The task that a planner packed; Spark makes one of None when there is nothing to read."""
+    if packed is None:
+        return ()
+    data = _PACKING.decompress(packed.data, packed.size, asbytes=True)
+    task: Task = pickle.loads(data)  # noqa: S301  of this query, from no file
+    return task
 
 
 def choose_logs(catalog: Catalog, options: ReadOptions) -> list[Log]:
@@ -113,15 +140,15 @@ def cut_tasks(
     stables: Sequence[Stable | None],
     cutting: Cutting,
     storage: StorageOptions,
-) -> list[Task]:
+) -> Iterator[Task]:
     """Logs within their bounds as tasks: by bytes, or by offsets when their number is asked for."""
     if cutting.min_partitions is not None or cutting.max_records is not None:
         return _cut_by_offsets(logs, bounds, stables, cutting, storage)
-    slices = [
+    slices = (
         part
         for log, its_bounds, stable in zip(logs, bounds, stables, strict=True)
         for part in cut_log(log, its_bounds, cutting, storage, stable)
-    ]
+    )
     return _pack(slices, cutting.split_bytes)
 
 
@@ -158,19 +185,20 @@ def _find_wanted(
         yield segment, whole
 
 
-def _pack(slices: Iterable[Slice], split_bytes: int) -> list[Task]:
+def _pack(slices: Iterable[Slice], split_bytes: int) -> Iterator[Task]:
     """Tasks of about `split_bytes`: a task costs Spark more than a small segment costs to read."""
-    cost = min(_OPEN_COST, split_bytes // 16)
-    tasks: list[list[Slice]] = []
-    room = 0
+    cost = min(_OPEN_COST, split_bytes // 64)
+    task: list[Slice] = []
+    room = split_bytes + cost
     for part in slices:
         needed = part.size + cost
-        if not tasks or needed > room:
-            tasks.append([])
-            room = split_bytes + cost
-        tasks[-1].append(part)
+        if task and needed > room:
+            yield tuple(task)
+            task, room = [], split_bytes + cost
+        task.append(part)
         room -= needed
-    return [tuple(task) for task in tasks]
+    if task:
+        yield tuple(task)
 
 
 def find_slices(
@@ -217,6 +245,9 @@ def _touching(stable: Stable, segment: Segment, following: int | None) -> bytes:
 
 def _cut(whole: Slice, positions: Sequence[int]) -> Iterator[Slice]:
     inside = [position for position in positions if whole.start < position < whole.stop]
+    if not inside:
+        yield whole
+        return
     for start, stop in zip([whole.start, *inside], [*inside, whole.stop], strict=True):
         yield replace(whole, start=start, stop=stop)
 
@@ -227,7 +258,7 @@ def _cut_by_offsets(
     stables: Sequence[Stable | None],
     cutting: Cutting,
     storage: StorageOptions,
-) -> list[Task]:
+) -> Iterator[Task]:
     """Tasks by the connector's rule on offset ranges, each moved to the next batch boundary.
 
     A task never mixes partitions; it may hold one batch more than `maxRecordsPerPartition` allows.
@@ -240,11 +271,12 @@ def _cut_by_offsets(
     pieces = split_ranges(
         ranges, min_partitions=cutting.min_partitions, max_records=cutting.max_records
     )
-    tasks: list[Task] = []
+    starts: dict[TopicPartition, list[int]] = {key: [] for key in keys}
+    for piece in pieces:
+        starts[piece.name].append(piece.start)
     for key, log, its_bounds, stable in zip(keys, logs, bounds, stables, strict=True):
-        edges = [piece.start for piece in pieces if piece.name == key][1:]
-        tasks += _cut_at(log, its_bounds, stable, cutting.where, edges, storage)
-    return tasks
+        edges = starts[key][1:]
+        yield from _cut_at(log, its_bounds, stable, cutting.where, edges, storage)
 
 
 def _range(

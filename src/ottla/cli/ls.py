@@ -1,9 +1,11 @@
 """`ottla ls`: topics, partitions and segments of log directories, from batch headers alone."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
+from ottla.catalog.chosen import ChosenLogs
 from ottla.cli.colours import Emphasis, Styled, by_severity
 from ottla.cli.job import chosen_logs
 from ottla.cli.output import (
@@ -36,17 +38,20 @@ _COLUMNS: Final = (
     Column("CODECS", rank=3),
     number("PROBLEMS"),
 )
+_SUMS: Final = ("partitions", "segments", "bytes", "batches", "problems")
+_SHOWN: Final = 1000  # rows that are held to find how wide columns are
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is there; 1 if something is wrong with it."""
     problems: list[Violation] = []
-    rows = list_rows(chosen_logs(arguments), problems, with_segments=arguments.segments)
+    chosen = chosen_logs(arguments)
+    rows = list_rows(chosen, problems, with_segments=arguments.segments)
     if arguments.format is Format.JSONL:
         for row in rows:
             write(json_line(row))
     else:
-        _print_text(list(rows), arguments.show_size)
+        _print_text(rows, _directories(chosen), arguments.show_size)
     flush()
     if not arguments.quiet:
         for problem in problems:
@@ -54,11 +59,27 @@ def run(arguments: argparse.Namespace) -> int:
     return int(any(problem.rule.severity is Severity.ERROR for problem in problems))
 
 
-def _print_text(rows: list[Row], show_size: ShowSize) -> None:
-    partitions = [row for row in rows if row["type"] == "partition"]
-    directory = directories_of(partitions)
-    lines = [_line(row, show_size, directory) for row in rows]
-    print_table(_COLUMNS, lines, _total(partitions, show_size))
+def _directories(chosen: ChosenLogs) -> Callable[[Row], str]:
+    return directories_of(
+        {"topic": each.name.topic, "partition": each.name.partition, "path": each.path}
+        for each in chosen.partitions
+    )
+
+
+def _print_text(rows: Iterator[Row], directory: Callable[[Row], str], show_size: ShowSize) -> None:
+    """A table; of many rows one after another, each when it is full, and the total in the last."""
+    sums = dict.fromkeys(_SUMS, 0)
+    shown = list(islice(rows, _SHOWN))
+    while True:
+        following = list(islice(rows, _SHOWN))
+        for row in (row for row in shown if row["type"] == "partition"):
+            for name, one in _added(row).items():
+                sums[name] += one
+        lines = [_line(row, show_size, directory) for row in shown]
+        print_table(_COLUMNS, lines, () if following else _total(sums, show_size))
+        if not following:
+            return
+        shown = following
 
 
 def _line(row: Row, show_size: ShowSize, directory: Callable[[Row], str]) -> list[Cell]:
@@ -84,18 +105,22 @@ def _secondary(cell: Cell) -> Cell:
     return cell if isinstance(cell, Styled) else Styled(str(cell), Emphasis.SECONDARY)
 
 
-def _total(rows: list[Row], show_size: ShowSize) -> list[Cell]:
+def _added(row: Row) -> dict[str, int]:
+    counts = {name: row[name] for name in ("segments", "bytes", "batches")}
+    return {"partitions": 1, "problems": len(row["problems"]), **counts}
+
+
+def _total(sums: Mapping[str, int], show_size: ShowSize) -> list[Cell]:
     """The last line: what can be added up."""
-    problems = sum(len(row["problems"]) for row in rows)
     return [
-        counted(len(rows), "partition"),
+        counted(sums["partitions"], "partition"),
         "",
-        sum(row["segments"] for row in rows),
-        show_size(sum(row["bytes"] for row in rows)),
+        sums["segments"],
+        show_size(sums["bytes"]),
         *[""] * 4,
-        sum(row["batches"] for row in rows),
+        sums["batches"],
         *[""] * 2,
-        problems or "",
+        sums["problems"] or "",
     ]
 
 

@@ -31,7 +31,7 @@ from ottla.storage.files import open_file
 
 def last_leader_epoch(partition: Partition) -> int:
     """The epoch that the partition's checkpoint ends with, 0 without one."""
-    entry = partition.others.get(LEADER_EPOCH_CHECKPOINT)
+    entry = partition.find(LEADER_EPOCH_CHECKPOINT)
     if entry is None:
         return 0
     epochs = read_leader_epochs(read_small(entry), entry.path)

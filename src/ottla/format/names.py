@@ -73,6 +73,9 @@ _METADATA_SNAPSHOT: Final = re.compile(
 _SEGMENT_FILE: Final = re.compile(
     r"([0-9]+)(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(|\.deleted|\.cleaned|\.swap)"
 )
+# By a dictionary: a million segments have four times as many files, and an Enum takes longer.
+_KINDS: Final = {kind.value: kind for kind in Kind}
+_STATES: Final = {state.value: state for state in FileState}
 
 
 def parse_file_name(name: str) -> FileName | None:
@@ -85,9 +88,8 @@ def parse_file_name(name: str) -> FileName | None:
     if found:
         # LogFileUtils.offsetFromFileName parses what stands before the first dot, of any width.
         offset = int(found[1])
-        return (
-            FileName(offset, Kind(found[2]), FileState(found[3])) if offset <= INT64_MAX else None
-        )
+        kind, state = _KINDS[found[2]], _STATES[found[3]]
+        return FileName(offset, kind, state) if offset <= INT64_MAX else None
     found = _METADATA_SNAPSHOT.fullmatch(name)
     if found and int(found[1]) <= INT64_MAX:
         state = FileState(found[3])

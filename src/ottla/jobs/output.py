@@ -76,9 +76,9 @@ class OutputJob:
     register: Callable[[Job], None] = nothing_to_register
 
     @property
-    def inputs(self) -> list[Entry]:
+    def inputs(self) -> Iterator[Entry]:
         """Every file of what is read."""
-        return [entry for log in self.logs for entry in log.partition.entries]
+        return (entry for log in self.logs for entry in log.partition.entries)
 
 
 def choose_inputs(chosen: ChosenLogs, out: str, *, with_internal: bool = True) -> list[Log]:

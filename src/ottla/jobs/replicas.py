@@ -20,6 +20,7 @@ from ottla.format.names import (
 from ottla.format.sentinels import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_ID
 from ottla.log.compare.replicas import Comparison, compare_replicas
 from ottla.log.files.checkpoints import read_leader_epochs
+from ottla.log.files.contents import Contents
 from ottla.log.files.partition import Partition, Segment, topic_id_of
 from ottla.log.files.small_files import read_small
 from ottla.log.files.swaps import Settled
@@ -98,7 +99,7 @@ class Replicas:
 def standing_of(partition: Partition, storage: StorageOptions) -> Standing:
     """From the checkpoint of epochs and the last headers."""
     epoch = _last_written_epoch(partition, storage)
-    entry = partition.others.get(LEADER_EPOCH_CHECKPOINT)
+    entry = partition.find(LEADER_EPOCH_CHECKPOINT)
     if entry is not None:
         try:
             known = read_leader_epochs(read_small(entry, storage), entry.path)
@@ -185,10 +186,7 @@ def compare_missing(log: Log, place: str, storage: StorageOptions) -> Replicas:
     nothing = replace(
         partition,
         path=join(place, str(log.name)),
-        segments=(),
-        named=(),
-        settled=Settled(()),
-        others={},
+        files=Contents((), (), Settled(()), {}),
     )
     other = Replica(
         Log(nothing),

@@ -104,8 +104,14 @@ def read_json(path: str, storage: StorageOptions) -> dict[str, Any]:
 
 
 def encode_json(content: Mapping[str, Any]) -> bytes:
-    """The bytes of a file of a journal."""
-    return json.dumps({"version": _VERSION, **content}, indent=1).encode()
+    """The bytes of a file of a journal; more than anybody would read is refused here."""
+    data = json.dumps({"version": _VERSION, **content}, indent=1).encode()
+    if len(data) > _MAX_BYTES:
+        raise PublishError(
+            f"a journal of this job would have {len(data)} bytes, more than {_MAX_BYTES}: it has too"
+            " many files; choose fewer topics or partitions at once"
+        )
+    return data
 
 
 def _read_remote(path: str, storage: StorageOptions) -> bytes:

@@ -1,11 +1,13 @@
 """The engine for terabytes and clusters: a Spark task for each part, a shuffle where rows meet."""
 
-from collections.abc import Iterator
+import pickle
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812
@@ -17,6 +19,10 @@ from ottla.spark.progress import show_progress
 from ottla.spark.versions import Feature, has
 
 _FEW_ROWS: Final = 50_000  # fit in the driver; an iterator runs a Spark job for every partition
+
+_MOST_TASKS: Final = 4096  # of a step: each is work for the driver
+_WITH_EVERY_TASK: Final = 1 << 20
+_Part = TypeVar("_Part")
 
 
 class SparkEngine(NamedTuple):
@@ -33,9 +39,10 @@ class SparkEngine(NamedTuple):
     def run(self, step: JobStep, *groupings: Grouping) -> Iterator[Row]:
         """The rows of a step, or what became of them when they met."""
         frame = map_parts(self.spark, step)
+        sizes = [sum(sizes) for sizes in _shares(step.sizes)]
         for grouping in groupings:
             frame = _group(frame, grouping)
-        with show_progress(self.spark, step.title, step.sizes, quiet=self.quiet):
+        with show_progress(self.spark, step.title, sizes, quiet=self.quiet):
             rows = _keep(frame) if groupings else iter(frame.collect())
         yield from (row.asDict() for row in rows)
 
@@ -60,14 +67,23 @@ def _keep(frame: DataFrame) -> Iterator[SparkRow]:
 
 
 def map_parts(spark: SparkSession, step: JobStep) -> DataFrame:
-    """What the work of a step gives for each part, one Spark task for each."""
-    parts, work, count = step.parts, step.work, len(step.parts)
+    """What the work of a step gives for each part, one Spark task for each or for neighbours.
+
+    What a function holds travels with every task: of many parts a task opens its own only.
+    """
+    work = step.work
+    packed: list[bytes] = [cloudpickle.dumps(each) for each in _shares(step.parts)]  # type: ignore[no-untyped-call]
+    is_small = sum(map(len, packed)) <= _WITH_EVERY_TASK
+    held = packed if is_small else spark.sparkContext.broadcast(packed)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        shares = held if isinstance(held, list) else held.value
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from work(parts[number])
+                for part in pickle.loads(shares[number]):  # noqa: S301  of this job, from no file
+                    yield from work(part)
 
+    count = len(packed)
     numbers = spark.range(0, count, 1, max(1, count))
     return numbers.mapInArrow(run, from_arrow_schema(step.schema))
 
@@ -86,6 +102,12 @@ def _find_placed(spark: SparkSession, count: int) -> list[int]:
     placed = F.pmod(F.hash("id"), F.lit(count)).alias("partition")
     found = spark.range(30 * count).groupBy(placed).agg(F.min("id")).collect()
     return [number for _, number in sorted(map(tuple, found))]
+
+
+def _shares(parts: Sequence[_Part]) -> list[Sequence[_Part]]:
+    """Neighbours that share a task."""
+    each = -(-len(parts) // _MOST_TASKS)
+    return [parts[at : at + each] for at in range(0, len(parts), each or 1)]
 
 
 def _group(frame: DataFrame, grouping: Grouping) -> DataFrame:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.catalog.slices import Slice, Task, plan_tasks
+from ottla.catalog.slices import Slice, Task, pack_task, plan_tasks, unpack_task
 from ottla.errors import CorruptLogError
 from ottla.jobs.read.rows import read_rows, to_plain
 from ottla.log.read.ahead import decode_ahead
@@ -37,17 +37,15 @@ class KafkaLogReader(DataSourceReader):
         # No error: a sink may be publishing just now what a later read finds whole.
         for sentence in tell_of_waiting(self.options.paths, "ottla finish", self.options.storage):
             _LOGGER.warning("%s", sentence)
-        return [InputPartition(task) for task in plan_tasks(self.options)]
+        return [InputPartition(pack_task(task)) for task in plan_tasks(self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(partition.value, self.options, self.target)
+        return read_task(unpack_task(partition.value), self.options, self.target)
 
 
-def read_task(
-    task: Task | None, options: ReadOptions, target: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """The batches of a task; Spark makes a task of None when there is nothing to read."""
-    return decode_ahead(_read_parts(task or (), options, target))
+def read_task(task: Task, options: ReadOptions, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches of a task."""
+    return decode_ahead(_read_parts(task, options, target))
 
 
 def _read_parts(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from ottla.catalog.slices import pack_task, unpack_task
 from ottla.jobs.read.tail import (
     Positions,
     first_positions,
@@ -55,7 +56,7 @@ class KafkaLogStreamReader(DataSourceStreamReader):
     @naming_options()
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         tasks = plan_between(positions_of(start), positions_of(end), self.options)
-        return [InputPartition(task) for task in tasks]
+        return [InputPartition(pack_task(task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(partition.value, self.options, self.target)
+        return read_task(unpack_task(partition.value), self.options, self.target)

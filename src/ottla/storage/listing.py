@@ -1,11 +1,14 @@
 """Find files on a local path or below a URI."""
 
 import os
+import posixpath
 import stat
-from collections import deque
-from collections.abc import Iterable, Iterator
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pyarrow import fs
 
@@ -20,6 +23,10 @@ _SPECIAL: Final = {
     stat.S_IFBLK: "a device",
 }
 _OF_FILE_SYSTEM: Final = "lost+found"  # in the root of a disk, for its administrator alone
+_LISTERS: Final = 32  # requests of an object store that are under way at once
+_ASKED: Final = 4096  # prefixes that wait for a lister
+_UNSIGNED: Final = (1 << 64) - 1
+_NO_ODD: Final[Mapping[str, "Entry"]] = {}  # one for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,63 @@ class Entry:
     leads_to: str | None = None
     special: str | None = None
     kept: Keeping | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Folder:
+    """The files directly in a folder, by name, as they were when it was listed.
+
+    Packed: entries of a million segments are gigabytes. `names` are joined by slashes, `numbers`
+    has size, time and inode of each; what an entry says beside that is `odd`, and whole.
+    """
+
+    path: str
+    names: str
+    numbers: "array[int]"
+    odd: Mapping[str, Entry]
+
+    def __len__(self) -> int:
+        return len(self.numbers) // 3
+
+    def file_names(self) -> list[str]:
+        """The names of the files, in order."""
+        return self.names.split("/") if self.names else []
+
+    def find(self, name: str) -> Entry | None:
+        """One file, if it is there."""
+        names = self.file_names()
+        if name not in names or name in self.odd:
+            return self.odd.get(name)
+        size, modified, inode = self.numbers[3 * (at := names.index(name)) : 3 * at + 3]
+        return Entry(posixpath.join(self.path, name), size, modified, inode & _UNSIGNED)
+
+    def entries(self) -> list[Entry]:
+        """The files, in order."""
+        above, numbers = posixpath.join(self.path, ""), iter(self.numbers)
+        return [
+            self.odd.get(name) or Entry(above + name, size, modified, inode & _UNSIGNED)
+            for name, size, modified, inode in zip(
+                self.file_names(), numbers, numbers, numbers, strict=True
+            )
+        ]
+
+
+def pack_folder(path: str, entries: Iterable[Entry]) -> Folder:
+    """Entries of files that lie directly in a folder."""
+    names, numbers, odd = [], array("q"), {}
+    above = posixpath.join(path, "")
+    for entry in sorted(entries, key=lambda entry: entry.path):
+        name = posixpath.basename(entry.path)
+        names.append(name)
+        numbers.extend((entry.size, entry.modified_ns, _signed(entry.inode)))
+        beside = (entry.leads_to, entry.special, entry.kept)
+        if entry.path != above + name or beside != (None, None, None):
+            odd[name] = entry
+    return Folder(path, "/".join(names), numbers, odd or _NO_ODD)
+
+
+def _signed(inode: int) -> int:
+    return inode if inode <= _UNSIGNED >> 1 else inode - _UNSIGNED - 1
 
 
 def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
@@ -66,38 +130,70 @@ def list_tree(
     path: Path, options: StorageOptions = DEFAULT_OPTIONS
 ) -> tuple[list[Entry], list[str]]:
     """The same, and on a local disk the folders too: only of empty ones no file tells."""
-    folders: list[str] = []
+    folders, there = list_folders(path, options)
+    found = (entry for folder in folders for entry in folder.entries())
+    return sorted(found, key=lambda entry: entry.path), there
+
+
+def list_folders(
+    path: Path, options: StorageOptions = DEFAULT_OPTIONS
+) -> tuple[list[Folder], list[str]]:
+    """The same by folders that have files, or one with the file itself."""
+    there: list[str] = []
     remote = is_remote(path)
-    found = _list_remote(os.fspath(path), options) if remote else _list_local(path, folders)
-    return sorted(found, key=lambda entry: entry.path), folders
+    found = _list_remote(os.fspath(path), options) if remote else _list_local(path, there)
+    return sorted(found, key=lambda folder: folder.path), there
 
 
-def _list_local(path: Path, folders: list[str]) -> Iterator[Entry]:
+def _list_local(path: Path, there: list[str]) -> Iterator[Folder]:
     root = local_path(path)
     if not os.path.isdir(root):
-        yield _entry(root)
+        yield pack_folder(os.path.dirname(root), [_entry(root)])
         return
     # What links lead to comes after what is there by itself: no link hides it by a name of its own.
     seen, roots = set(), deque([root])
     while roots:
-        for folder, below, names in os.walk(roots.popleft(), onerror=_unlisted):
-            real = os.path.realpath(folder)
+        root = roots.popleft()
+        left = [(root, os.path.realpath(root))]
+        while left:
+            path, real = left.pop()
             if real in seen:  # what lies here and below is listed already
-                below.clear()
                 continue
             seen.add(real)
-            paths = [os.path.join(folder, name) for name in below]
-            folders += paths
-            roots += sorted(filter(os.path.islink, paths))
-            yield from _entries(os.path.join(folder, name) for name in names)
+            folder, below, links = _scan(path)
+            there += [os.path.join(path, name) for name in below + links]
+            roots += [os.path.join(path, name) for name in links]
+            left += [(os.path.join(path, name), os.path.join(real, name)) for name in below]
+            if len(folder):
+                yield folder
 
 
-def _entries(paths: Iterable[str]) -> Iterator[Entry]:
-    for path in paths:
+def _scan(path: str) -> tuple[Folder, list[str], list[str]]:
+    """The files of a folder, the names of folders in it, and of links that lead to folders."""
+    names: list[str] = []
+    numbers, odd = array("q"), dict[str, Entry]()
+    folders: list[str] = []
+    links: list[str] = []
+    try:
+        with os.scandir(path) as scanned:
+            found = sorted(scanned, key=lambda each: each.name)
+    except OSError as error:
+        _unlisted(error)
+        found = []
+    for each in found:
         try:
-            yield _entry(path)
+            if each.is_dir():
+                (links if each.is_symlink() else folders).append(each.name)
+                continue
+            status = each.stat(follow_symlinks=False)
+            if not stat.S_ISREG(status.st_mode):
+                odd[each.name] = _entry(each.path)
         except FileNotFoundError:
             continue  # deleted by a live broker since its directory was read
+        names.append(each.name)
+        numbers.extend((status.st_size, status.st_mtime_ns, _signed(status.st_ino)))
+    folder = posixpath.dirname(os.path.join(path, "-"))  # without a slash at its end
+    return Folder(folder, "/".join(names), numbers, odd or _NO_ODD), folders, links
 
 
 def _unlisted(error: OSError) -> None:
@@ -127,15 +223,36 @@ def special_kind(status: os.stat_result) -> str | None:
     return _SPECIAL.get(stat.S_IFMT(status.st_mode))
 
 
-def _list_remote(uri: str, options: StorageOptions) -> Iterator[Entry]:
+def _list_remote(uri: str, options: StorageOptions) -> Iterator[Folder]:
+    """Prefixes are listed beside each other: a store gives the next thousand keys of one only after
+    those before, and Arrow gives none of them before all are there.
+    """
     system, key = connect(uri, options)
     root = uri.rstrip("/")
     info = system.get_file_info(key)
     if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(f"no such object or prefix: {uri}")
     if info.type == fs.FileType.File:
-        yield Entry(root, info.size, info.mtime_ns or 0)
+        yield pack_folder(posixpath.dirname(root), [Entry(root, info.size, info.mtime_ns or 0)])
         return
-    for item in system.get_file_info(fs.FileSelector(key, recursive=True)):
+
+    def list_below(prefix: str) -> list[Folder]:
+        return _fold(system.get_file_info(fs.FileSelector(prefix, recursive=True)), root, key)
+
+    top = system.get_file_info(fs.FileSelector(key))
+    prefixes = [item.path for item in top if item.type == fs.FileType.Directory]
+    yield from _fold(top, root, key)
+    with ThreadPoolExecutor(_LISTERS, thread_name_prefix="ottla-list") as listers:
+        for at in range(0, len(prefixes), _ASKED):
+            for folders in listers.map(list_below, prefixes[at : at + _ASKED]):
+                yield from folders
+
+
+def _fold(items: Iterable[Any], root: str, key: str) -> list[Folder]:
+    """The files among what a store lists, by folder."""
+    folders: dict[str, list[Entry]] = defaultdict(list)
+    for item in items:
         if item.type == fs.FileType.File:
-            yield Entry(root + item.path.removeprefix(key), item.size, item.mtime_ns or 0)
+            entry = Entry(root + item.path.removeprefix(key), item.size, item.mtime_ns or 0)
+            folders[posixpath.dirname(entry.path)].append(entry)
+    return [pack_folder(path, entries) for path, entries in folders.items()]

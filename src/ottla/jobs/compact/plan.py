@@ -85,8 +85,8 @@ class Compaction:
         return job_name(self.inputs, self.described())
 
     @property
-    def inputs(self) -> list[Entry]:
-        return [entry for log in self.logs for entry in log.partition.entries]
+    def inputs(self) -> Iterator[Entry]:
+        return (entry for log in self.logs for entry in log.partition.entries)
 
     def described(self) -> dict[str, Any]:
         """The options that name the job."""
@@ -201,7 +201,7 @@ def plan_first_pass(plan: Compaction, surveyed: Sequence[Surveyed], secret: Word
         plan.storage,
     )
     numbers = {str(each.log.name): (number, logs[number]) for number, each in enumerate(cleaned)}
-    return FirstPass(tasks, logs, numbers, count)
+    return FirstPass([*tasks], logs, numbers, count)
 
 
 def read_found(job: Job) -> dict[int, Found] | None:

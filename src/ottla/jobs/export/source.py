@@ -69,7 +69,7 @@ def remember_record(records: pa.RecordBatch, row: int) -> Remembered:
 def identify(log: Log, storage: StorageOptions) -> Source:
     """The ids of a log; a file of them that is broken tells nothing."""
     topic_id = cluster_id = None
-    metadata = log.partition.others.get(PARTITION_METADATA)
+    metadata = log.partition.find(PARTITION_METADATA)
     properties = join(posixpath.dirname(log.partition.path) or ".", META_PROPERTIES)
     with suppress(CorruptLogError):
         if metadata is not None:

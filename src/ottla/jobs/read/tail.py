@@ -134,7 +134,7 @@ def plan_between(
             logs.append(log)
             bounds.append(checked)
             stables.append(_stable(log, options))
-    return cut_tasks(logs, bounds, stables, cutting_of(options), options.storage)
+    return [*cut_tasks(logs, bounds, stables, cutting_of(options), options.storage)]
 
 
 def _check_range(log: Log, first: int | None, stop: int, options: ReadOptions) -> Bounds | None:

@@ -143,10 +143,10 @@ def plan_survey(logs: Sequence[Log], split_bytes: int, storage: StorageOptions) 
     """Every log in slices, cut as a rewriting job cuts them."""
     parts = []
     for number, log in enumerate(logs):
-        bases = [segment.base_offset for segment in log.partition.segments]
+        bases = {each.base_offset: at for at, each in enumerate(log.partition.segments)}
         bounds = Bounds(start=log.log_start)
         parts += [
-            SurveyPart(number, bases.index(part.base_offset), part, storage)
+            SurveyPart(number, bases[part.base_offset], part, storage)
             for part in cut_log(log, bounds, Cutting(split_bytes), storage)
         ]
     return parts

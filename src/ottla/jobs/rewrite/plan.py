@@ -368,5 +368,5 @@ def extent_of(log: RewrittenLog) -> Extent:
 
 def read_metadata(log: Log, storage: StorageOptions) -> bytes | None:
     """The partition.metadata of a log, as it is."""
-    entry: Entry | None = log.partition.others.get(PARTITION_METADATA)
+    entry: Entry | None = log.partition.find(PARTITION_METADATA)
     return None if entry is None else read_small(entry, storage)

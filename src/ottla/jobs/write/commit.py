@@ -10,18 +10,19 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from ottla.errors import OptionError, PublishError, Row, Term
-from ottla.format.names import UNNAMED, DirectoryState, parse_directory_name
+from ottla.format.names import UNNAMED, DirectoryState, TopicPartition, parse_directory_name
 from ottla.jobs.write.place import PartitionEnd, Placed, find_end, place_parts, stamp_log
 from ottla.jobs.write.stage import StagedPart, Writing
 from ottla.log.files.identity import new_topic_id
 from ottla.log.files.ownership import may_be_owned
+from ottla.log.write.extent import read_log_starts
 from ottla.options.write import WriteOptions
 from ottla.publish.job import Job
 from ottla.publish.journal import (
@@ -47,6 +48,7 @@ SAVES: Final = (_SAVE, _ONCE, _STREAM)  # how jobs begin that publish under the 
 _STREAM_NAME: Final = re.compile(rf"({_STREAM}[0-9a-f]+-)([0-9]+)")
 _MAX_NEW_PARTITIONS: Final = 10_000  # each gets files; a wrong number in a row must not fill OUT
 _STAMPERS: Final = 8  # kernels run without the GIL, and the rest is waiting for the disk
+_PLACERS: Final = 8  # a partition is a few small files to read and to write, durably
 
 
 def begin_writing(options: WriteOptions) -> Writing:
@@ -181,7 +183,7 @@ def _place(job: Job, writing: Writing, parts: Sequence[StagedPart]) -> list[Plac
         by_name[writing.options.topic] = {}
     for part in parts:
         by_name.setdefault(part.topic, {}).setdefault(part.partition, []).append(part)
-    placed: list[Placed] = []
+    wanted: dict[TopicPartition, list[StagedPart]] = {}
     existing = _existing(job.out, writing.options)
     for topic, partitions in sorted(by_name.items()):
         # A topic has all partitions below its last: whoever appends next counts them.
@@ -191,32 +193,41 @@ def _place(job: Job, writing: Writing, parts: Sequence[StagedPart]) -> list[Plac
                 f"topic {topic}: partition {count - 1} would make {count} partitions of which at"
                 f" most {_MAX_NEW_PARTITIONS} may be new: is it meant?"
             )
-        wanted = {*partitions, *range(existing.get(topic, 0), count)}
-        placed += _place_topic(job, writing.options, topic, partitions, sorted(wanted))
-    return placed
+        for number in sorted({*partitions, *range(existing.get(topic, 0), count)}):
+            wanted[TopicPartition(topic, number)] = partitions.get(number, [])
+    return _place_all(job, writing.options, wanted)
 
 
-def _place_topic(
+def _place_all(
+    job: Job, options: WriteOptions, wanted: Mapping[TopicPartition, Sequence[StagedPart]]
+) -> list[Placed]:
+    starts = read_log_starts(job.out, job.storage)
+    ends: dict[str, dict[int, PartitionEnd]] = {}
+    with ThreadPoolExecutor(_PLACERS) as placers:
+        found = placers.map(partial(find_end, job, starts), wanted)
+        for name, end in zip(wanted, found, strict=True):
+            ends.setdefault(name.topic, {})[name.partition] = end
+        ids = {topic: _topic_id(job, options, starts, topic, its) for topic, its in ends.items()}
+
+        def place(name: TopicPartition) -> Placed:
+            end = ends[name.topic][name.partition]
+            return place_parts(job, options, end, wanted[name], ids[name.topic])
+
+        return list(placers.map(place, wanted))
+
+
+def _topic_id(
     job: Job,
     options: WriteOptions,
+    starts: Mapping[TopicPartition, int],
     topic: str,
-    partitions: dict[int, list[StagedPart]],
-    wanted: Sequence[int],
-) -> list[Placed]:
-    ends = {partition: find_end(job, topic, partition) for partition in wanted}
-    topic_id = _topic_id(job, options, topic, ends)
-    return [
-        place_parts(job, options, end, partitions.get(partition, []), topic_id)
-        for partition, end in ends.items()
-    ]
-
-
-def _topic_id(job: Job, options: WriteOptions, topic: str, ends: dict[int, PartitionEnd]) -> str:
+    ends: Mapping[int, PartitionEnd],
+) -> str:
     """The id that the topic has, else the one that was asked for, else a new one."""
     asked = options.topic_ids.get(topic)
     there = next((end.topic_id for end in ends.values() if end.topic_id is not None), None)
     if there is None and 0 not in ends:
-        there = find_end(job, topic, 0).topic_id
+        there = find_end(job, starts, TopicPartition(topic, 0)).topic_id
     if asked is not None and there is not None and asked != there:
         raise OptionError(Term.TOPIC_IDS, f": topic {topic} has the id {there}, not {asked}")
     return there or asked or new_topic_id()

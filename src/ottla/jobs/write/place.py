@@ -5,7 +5,7 @@ of files change, and the first bytes of each batch: its offset and its leader ep
 """
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -38,7 +38,7 @@ from ottla.log.files.partition import Partition, Segment, find_partitions
 from ottla.log.files.producer_snapshot import write_producer_snapshot
 from ottla.log.files.small_files import read_small
 from ottla.log.read.walk import walk_file
-from ottla.log.write.extent import join_lineage, read_log_starts
+from ottla.log.write.extent import join_lineage
 from ottla.log.write.side_files import stage_file, stage_segment
 from ottla.options.write import WriteOptions
 from ottla.publish.account import account_row
@@ -72,14 +72,14 @@ class PartitionEnd(NamedTuple):
     topic_id: str | None
 
 
-def find_end(job: Job, topic: str, partition: int) -> PartitionEnd:
+def find_end(job: Job, starts: Mapping[TopicPartition, int], name: TopicPartition) -> PartitionEnd:
     """The end of a partition of OUT, or of one that is new.
 
     A broker deletes what ends before the log start, so that nothing is written below it.
     """
-    directory = f"{topic}-{partition}"
+    directory = str(name)
     path = join(job.out, directory)
-    start = read_log_starts(job.out, job.storage).get(TopicPartition(topic, partition), 0)
+    start = starts.get(name, 0)
     found = find_partitions([path], job.storage) if exists(path, job.storage) else []
     if not found or not found[0].segments:
         epochs, topic_id = _read_identity(found[0], job) if found else ((), None)
@@ -87,12 +87,11 @@ def find_end(job: Job, topic: str, partition: int) -> PartitionEnd:
             directory, start, (), frozenset(), epochs, bool(epochs), empty_state(), topic_id
         )
     segments = found[0].segments
-    _check_tail(segments[-1], job)
+    epochs, topic_id = _read_identity(found[0], job)
+    said = _walked_epochs(segments[-1:] if epochs else segments, job)
     known = read_transactions(found[0], from_offset=INT64_MAX, storage=job.storage)
     if known.problems:
         raise CorruptLogError(known.problems[0])
-    epochs, topic_id = _read_identity(found[0], job)
-    said = _walked_epochs(segments[-1:] if epochs else segments, job)
     lineage = join_lineage(epochs, said)
     return PartitionEnd(
         directory,
@@ -107,36 +106,35 @@ def find_end(job: Job, topic: str, partition: int) -> PartitionEnd:
 
 
 def _read_identity(partition: Partition, job: Job) -> tuple[tuple[EpochStart, ...], str | None]:
-    epochs = partition.others.get(LEADER_EPOCH_CHECKPOINT)
-    metadata = partition.others.get(PARTITION_METADATA)
+    epochs = partition.find(LEADER_EPOCH_CHECKPOINT)
+    metadata = partition.find(PARTITION_METADATA)
     starts = read_leader_epochs(read_small(epochs, job.storage), epochs.path) if epochs else []
     topic_id = read_topic_id(read_small(metadata, job.storage), metadata.path) if metadata else None
     return tuple(starts), topic_id
 
 
 def _walked_epochs(segments: Sequence[Segment], job: Job) -> tuple[EpochStart, ...]:
-    """What the batches of segments say: a checkpoint may be behind them, or was not copied."""
+    """What the batches of segments say: a checkpoint may be behind them, or was not copied.
+
+    To append behind bytes that are no batch is refused: readers would take them for damage.
+    """
     starts: list[EpochStart] = []
+    stop = 0
     for segment in segments:
         with open_file(segment.log, job.storage) as file:
+            stop = 0
             for walked in walk_file(file):
                 follow_leader_epochs(starts, walked.batches)
-    return tuple(starts)
-
-
-def _check_tail(last: Segment, job: Job) -> None:
-    """Refuse to append behind bytes that are no batch: readers would take them for damage."""
-    stop = 0
-    with open_file(last.log, job.storage) as file:
-        for walked in walk_file(file):
-            stop = walked.stop
-    if stop < last.log.size:
+                stop = walked.stop
+    last = segments[-1].log
+    if stop < last.size:
         raise PublishError(
-            f"{last.log.path} ends with {last.log.size - stop} bytes that are no batch: append to a"
+            f"{last.path} ends with {last.size - stop} bytes that are no batch: append to a"
             " copy that ",
             Term.SALVAGE,
             " made",
         )
+    return tuple(starts)
 
 
 class Placed(NamedTuple):

@@ -6,6 +6,7 @@ and `jobs.write_commit` moves them when all tasks are done.
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -30,6 +31,7 @@ from ottla.rules.producers.partitioner import Partitioner
 _ROUND_BYTES: Final = 32 << 20  # rows are collected so that each partition gets whole batches
 _MICROSECONDS: Final = 1000
 _NOT_CHOSEN: Final = -1
+_CLOSERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +128,21 @@ class _TaskWriter:
             self._append(name, take_records(records, order[first:end]))
 
     def close(self) -> list[StagedPart]:
-        """Finish all logs."""
+        """Finish all logs, some at once: that is to wait for the disk, log after log."""
+        named = sorted(self.partitions.items())
+        with ThreadPoolExecutor(_CLOSERS) as closers:
+            files = list(closers.map(lambda one: tuple(one[1].log.close()), named))
         return [
             StagedPart(
                 topic,
                 partition,
-                tuple(each.log.close()),
+                its_files,
                 each.first_offset,
                 each.next_offset,
                 each.batch_count,
                 each.record_count,
             )
-            for (topic, partition), each in sorted(self.partitions.items())
+            for ((topic, partition), each), its_files in zip(named, files, strict=True)
         ]
 
     def _number_topics(self, rows: pa.RecordBatch) -> Int64s:

@@ -281,7 +281,7 @@ def _delete_segment(segment: Segment, why: str) -> Iterator[Action]:
 def _check_epochs(
     partition: Partition, start: int, end: int, options: StorageOptions
 ) -> Iterator[Action]:
-    entry = partition.others.get(LEADER_EPOCH_CHECKPOINT)
+    entry = partition.find(LEADER_EPOCH_CHECKPOINT)
     if entry is None:
         return
     try:

@@ -130,7 +130,7 @@ def check_leader_epoch_file(
     partition: Partition, epochs: Sequence[EpochStart], options: StorageOptions
 ) -> Iterator[Violation]:
     """The leader epoch checkpoint against the epochs of the batches."""
-    entry = partition.others.get(LEADER_EPOCH_CHECKPOINT)
+    entry = partition.find(LEADER_EPOCH_CHECKPOINT)
     if entry is None:
         return
     stored, broken = _read(read_leader_epochs, entry, options)
@@ -156,7 +156,7 @@ def check_leader_epoch_file(
 
 def check_partition_metadata(partition: Partition, options: StorageOptions) -> Iterator[Violation]:
     """The topic id can be read, where there is one."""
-    entry = partition.others.get(PARTITION_METADATA)
+    entry = partition.find(PARTITION_METADATA)
     if entry:
         yield from _read(read_topic_id, entry, options)[1]
 

@@ -29,49 +29,62 @@ from ottla.format.names import (
 )
 from ottla.format.sentinels import NO_OFFSET
 from ottla.log.files.checkpoints import read_offset_checkpoint
+from ottla.log.files.contents import (
+    Contents,
+    contents_of,
+    find_segments,
+    is_settled,
+    settle_contents,
+)
+from ottla.log.files.contents import Segment as Segment
 from ottla.log.files.foreign import refuse_packed_segments, require_segment
 from ottla.log.files.identity import read_topic_id
 from ottla.log.files.small_files import read_small
-from ottla.log.files.swaps import Named, Settled, settle, tell_swaps
-from ottla.log.tiered.names import parse_object_name
+from ottla.log.files.swaps import Named, Settled
+from ottla.log.tiered.names import may_hold_objects, parse_object_name
 from ottla.storage.files import open_file, special_file
-from ottla.storage.listing import Entry, exists, list_files, list_tree
+from ottla.storage.listing import Entry, Folder, exists, list_files, list_folders, pack_folder
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.storage.paths import Path, is_remote, join, real_path
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A log file and what lies beside it; NO_OFFSET is the base of a file that no offset names."""
-
-    base_offset: int
-    log: Entry
-    side_files: Mapping[Kind, Entry]
-
-    def beside(self, kind: Kind) -> str:
-        """The path that a side file has, whether there is one or not."""
-        folder, slash, name = self.log.path.rpartition("/")
-        return f"{folder}{slash}{name.partition('.')[0]}{kind}"
-
-
-@dataclass(frozen=True, slots=True)
 class Partition:
-    """The files of one directory. `named` are all that an offset names, in any state.
+    """The files of one directory: what they are, or as they were listed, to be parsed when needed.
 
-    `settled` are those that are the log, and segments are of them. `findings` are what was wrong
-    with files that were looked at to tell which these are. One that `is_remote` lies in remote
-    storage alone, and its folder is not named like a partition.
+    `findings` are what was wrong with files that were looked at to tell which are the log. One that
+    `is_remote` lies in remote storage alone, and its folder is not named like a partition.
     """
 
     path: str
     name: TopicPartition
     state: DirectoryState
-    segments: tuple[Segment, ...]
-    named: tuple[Named, ...]
-    settled: Settled
-    others: Mapping[str, Entry]
+    files: Contents | Folder
     findings: tuple[Violation, ...] = ()
     is_remote: bool = False
+
+    @property
+    def contents(self) -> Contents:
+        return contents_of(self.files) if isinstance(self.files, Folder) else self.files
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return self.contents.segments
+
+    @property
+    def named(self) -> tuple[Named, ...]:
+        """All files that an offset names, in any state."""
+        return self.contents.named
+
+    @property
+    def settled(self) -> Settled:
+        """The files that are the log, and those that are not."""
+        return self.contents.settled
+
+    @property
+    def others(self) -> Mapping[str, Entry]:
+        """The files that no offset names."""
+        return self.contents.others
 
     def next_base_offset(self, index: int) -> int | None:
         """Where the segment after this one begins."""
@@ -91,12 +104,19 @@ class Partition:
     @property
     def entries(self) -> list[Entry]:
         """Every file."""
+        if isinstance(self.files, Folder):
+            return self.files.entries()
         return [entry for _, entry in self.named] + list(self.others.values())
+
+    def find(self, name: str) -> Entry | None:
+        """A file that no offset names, if it is there: what was listed is not parsed for that."""
+        found = self.files
+        return found.find(name) if isinstance(found, Folder) else found.others.get(name)
 
 
 def topic_id_of(partition: Partition, storage: StorageOptions) -> str | None:
     """What partition.metadata says; a broken one says nothing."""
-    entry = partition.others.get(PARTITION_METADATA)
+    entry = partition.find(PARTITION_METADATA)
     if entry is None:
         return None
     try:
@@ -131,7 +151,7 @@ def read_log_directories(
 
         directories = with_remote(directories, objects, options)
     for partition in (partition for found in directories for partition in found.partitions):
-        if not partition.segments:
+        if not _has_segments(partition):
             refuse_packed_segments(entry.path for entry in partition.others.values())
     roots = [real_path(path) for path in paths if not is_remote(path)]
     for entry in (entry for directory in directories for entry in _readable(directory)):
@@ -157,13 +177,21 @@ def _refuse_leading_out(path: str, leads_to: str, roots: Sequence[str]) -> None:
 
 
 def _readable(directory: LogDirectory) -> Iterator[Entry]:
-    """The files that may be opened, by their names."""
+    """The files that may be opened, by their names; of those that are plain files it needs none."""
     yield from directory.files.values()
     for partition in directory.partitions:
+        if isinstance(partition.files, Folder):
+            found = partition.files.odd.items()
+            yield from (entry for name, entry in found if _is_read(name))
+            continue
         yield from (segment.log for segment in partition.segments)
         yield from (entry for _, entry in partition.named)
         others = partition.others
         yield from (others[name] for name in sorted(PARTITION_FILES & others.keys()))
+
+
+def _is_read(name: str) -> bool:
+    return name in PARTITION_FILES or parse_file_name(name) is not None
 
 
 def find_partitions(
@@ -184,57 +212,79 @@ def read_checkpoint(
 
 def _read_path(path: str, objects: list[Entry], options: StorageOptions) -> list[LogDirectory]:
     """The log directories; what is of remote storage is added to `objects`."""
-    entries, there = list_tree(path, options)
-    if [entry.path for entry in entries] == [path.rstrip("/")]:
-        if parse_object_name(path) is None:
-            return [_directory_of_file(entries[0], options)]
-        from ottla.log.tiered.tree import objects_beside  # needs what is defined here
+    listed, there = list_folders(path, options)
+    if [*map(len, listed)] == [1]:
+        (entry,) = listed[0].entries()
+        if entry.path == path.rstrip("/"):
+            if parse_object_name(path) is None:
+                return [_directory_of_file(entry, options)]
+            from ottla.log.tiered.tree import objects_beside  # needs what is defined here
 
-        objects += objects_beside(path, options)
-        return []
-    objects += [entry for entry in entries if parse_object_name(entry.path) is not None]
-    folders = _by_folder(entry for entry in entries if parse_object_name(entry.path) is None)
+            objects += objects_beside(path, options)
+            return []
+    folders: dict[str, Folder] = {}
     homes: dict[str, list[Partition]] = defaultdict(list)
-    for folder, files in folders.items():
-        partition = _read_partition(folder, files, options)
-        if partition.named or partition.name != UNNAMED:
-            homes[posixpath.dirname(folder)].append(partition)
+    for folder in (_without_objects(each, objects) for each in listed):
+        if len(folder):
+            folders[folder.path] = folder
+            partition = _find_partition(folder, options)
+            if partition is not None:
+                homes[posixpath.dirname(folder.path)].append(partition)
+    inside: dict[str, list[str]] = defaultdict(list)
+    for each in {*folders, *there}:
+        inside[posixpath.dirname(each)].append(each)
     return [
-        _log_directory(home, partitions, folders, {*folders, *there}, path, options)
+        _log_directory(home, partitions, folders.get(home), inside[home], path, options)
         for home, partitions in sorted(homes.items())
     ]
+
+
+def _without_objects(folder: Folder, objects: list[Entry]) -> Folder:
+    """The files that are not of remote storage; the others are added to `objects`."""
+    if not may_hold_objects(folder.names):
+        return folder
+    entries = folder.entries()
+    objects += [entry for entry in entries if parse_object_name(entry.path) is not None]
+    rest = [entry for entry in entries if parse_object_name(entry.path) is None]
+    return folder if len(rest) == len(entries) else pack_folder(folder.path, rest)
+
+
+def _find_partition(folder: Folder, options: StorageOptions) -> Partition | None:
+    name, state = parse_directory_name(posixpath.basename(folder.path))
+    if name == UNNAMED and not any(map(parse_file_name, folder.file_names())):
+        return None
+    files = folder if is_settled(folder) else settle_contents(folder, options)
+    return Partition(folder.path, name, state, files)
+
+
+def _has_segments(partition: Partition) -> bool:
+    """Without parsing what was listed, where that is plain to see."""
+    if isinstance(partition.files, Folder):
+        logs = (name for name in partition.files.file_names() if name.endswith(Kind.LOG))
+        return any(map(parse_file_name, logs))
+    return bool(partition.segments)
 
 
 def _order(partition: Partition) -> tuple[object, ...]:
     return *natural_order(*partition.name), partition.state, partition.path
 
 
-def _by_folder(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    folders: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        folders[posixpath.dirname(entry.path)].append(entry)
-    return folders
-
-
 def _log_directory(
     home: str,
     partitions: list[Partition],
-    folders: Mapping[str, list[Entry]],
-    there: Iterable[str],
+    folder: Folder | None,
+    inside: Iterable[str],
     path: str,
     options: StorageOptions,
 ) -> LogDirectory:
-    """`folders` have files; `there` are all, for a broker stops at empty ones too."""
-    files = {posixpath.basename(entry.path): entry for entry in folders.get(home, ())}
+    """`folder` has its files; `inside` are all folders in it, for a broker stops at empty ones."""
+    entries = [] if folder is None else folder.entries()
+    files = {posixpath.basename(entry.path): entry for entry in entries}
     if home == posixpath.dirname(path.rstrip("/")):
         files = _known_files(home, options)
     known = {partition.path for partition in partitions if partition.name != UNNAMED}
     strangers = [
-        folder
-        for folder in there
-        if posixpath.dirname(folder) == home
-        and folder not in known
-        and _stops_a_broker(posixpath.basename(folder))
+        each for each in inside if each not in known and _stops_a_broker(posixpath.basename(each))
     ]
     ours = {name: entry for name, entry in files.items() if name in LOG_DIRECTORY_FILES}
     ordered = tuple(sorted(partitions, key=_order))
@@ -256,36 +306,6 @@ def _known_files(home: str, options: StorageOptions) -> dict[str, Entry]:
     }
 
 
-def _read_partition(folder: str, entries: Sequence[Entry], options: StorageOptions) -> Partition:
-    named, others = [], {}
-    for entry in entries:
-        base = posixpath.basename(entry.path)
-        parsed = parse_file_name(base)
-        if parsed:
-            named.append((parsed, entry))
-        else:
-            others[base] = entry
-    named.sort(key=lambda pair: (pair[0].offset, pair[0].kind, pair[0].state))
-    settled = settle(named, options)
-    tell_swaps(settled)
-    parsed_name = parse_directory_name(posixpath.basename(folder))
-    segments = _segments(settled.live)
-    return Partition(folder, *parsed_name, segments, tuple(named), settled, others)
-
-
-def _segments(live: Iterable[Named]) -> tuple[Segment, ...]:
-    logs: dict[int, Entry] = {}
-    sides: dict[int, dict[Kind, Entry]] = defaultdict(dict)
-    for name, entry in live:
-        if name.kind is Kind.METADATA_SNAPSHOT:
-            continue
-        if name.kind is Kind.LOG:
-            logs[name.offset] = entry
-        else:
-            sides[name.offset][name.kind] = entry
-    return tuple(Segment(base, log, sides[base]) for base, log in sorted(logs.items()))
-
-
 def _directory_of_file(entry: Entry, options: StorageOptions) -> LogDirectory:
     """A segment file by itself, with the indexes beside it."""
     with open_file(entry, options) as file:
@@ -294,13 +314,13 @@ def _directory_of_file(entry: Entry, options: StorageOptions) -> LogDirectory:
     parsed = parse_file_name(posixpath.basename(entry.path))
     name, state = parse_directory_name(os.path.basename(os.path.abspath(folder)))
     if parsed is None:
-        segments: tuple[Segment, ...] = (Segment(NO_OFFSET, entry, {}),)
-        partition = Partition(folder, name, state, segments, (), Settled(()), {})
+        contents = Contents((Segment(NO_OFFSET, entry, {}),), (), Settled(()), {})
     else:
         named = _beside(entry, parsed, options)
         # Who names a file wants it, whatever a broker was about to do with it.
         live = tuple((replace(one, state=FileState.LIVE), other) for one, other in named)
-        partition = Partition(folder, name, state, _segments(live), tuple(named), Settled(live), {})
+        contents = Contents(find_segments(live), tuple(named), Settled(live), {})
+    partition = Partition(folder, name, state, contents)
     return LogDirectory(posixpath.dirname(folder), (partition,), {}, ())
 
 

@@ -13,6 +13,7 @@ from ottla.storage.files import File
 from ottla.storage.paths import is_remote
 
 TABLE_ROWS: Final = 1 << 14
+_LEAST_BATCH: Final = 26  # bytes, of magic 0: a small file needs no large table
 
 
 class Stride(NamedTuple):
@@ -51,7 +52,8 @@ def walk_file(
     """
     stop = file.size if end is None else min(end, file.size)
     stride = _REMOTE if is_remote(file.path) else _LOCAL
-    table, rows = allocate_batches(TABLE_ROWS), 0
+    most = min(TABLE_ROWS, max(0, stop - start) // _LEAST_BATCH + 1)
+    table, rows = allocate_batches(most), 0
     buffer = np.zeros(min(stride.block, max(0, stop - start)) + PADDING, dtype=np.uint8)
     origin, seen, held, wanted = start, 0, 0, stride.block
     outcome = status.MORE

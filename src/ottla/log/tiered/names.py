@@ -46,8 +46,14 @@ class Home(NamedTuple):
 
 
 _OBJECT: Final = re.compile(r"([0-9]{20})-([A-Za-z0-9_-]{22})(\.[a-z_-]+)")
+_BEGINS: Final = re.compile(r"[0-9]{20}-")
 _AIVEN: Final = re.compile(r"(.+)-([A-Za-z0-9_-]{22})/([0-9]{1,10})")
 _KAFKA: Final = re.compile(r"(.+)-([0-9]{1,10})-([A-Za-z0-9_-]{22})")
+
+
+def may_hold_objects(names: str) -> bool:
+    """Whether a name among many may be that of a remote object: soon said where none is."""
+    return _BEGINS.search(names) is not None
 
 
 def parse_object_name(path: str) -> ObjectName | None:

@@ -13,6 +13,7 @@ from ottla.format.names import (
     Kind,
 )
 from ottla.log.files.checkpoints import EpochStart, write_leader_epochs
+from ottla.log.files.contents import Contents
 from ottla.log.files.identity import write_topic_id
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.files.swaps import Named, Settled
@@ -57,10 +58,7 @@ def as_partition(log: RemoteLog, options: StorageOptions) -> Partition:
         log.path,
         log.home.name,
         DirectoryState.LIVE,
-        tuple(remote.segments),
-        tuple(remote.named),
-        Settled(tuple(remote.named)),
-        others,
+        Contents(tuple(remote.segments), tuple(remote.named), Settled(tuple(remote.named)), others),
         findings,
         is_remote=True,
     )
@@ -165,11 +163,16 @@ def join_partition(local: Partition, log: RemoteLog, options: StorageOptions) ->
     lineage, broken = _local_lineage(local, log, options)
     first = local.segments[0].base_offset if local.segments else None
     remote = choose_segments(log, lineage, first, options)
+    here = local.contents
+    together = Contents(
+        (*remote.segments, *here.segments),
+        (*remote.named, *here.named),
+        here.settled._replace(live=(*remote.named, *here.settled.live)),
+        here.others,
+    )
     return replace(
         local,
-        segments=(*remote.segments, *local.segments),
-        named=(*remote.named, *local.named),
-        settled=local.settled._replace(live=(*remote.named, *local.settled.live)),
+        files=together,
         findings=(*local.findings, *log.findings, *broken, *_behind(local, log, remote, options)),
     )
 
@@ -208,7 +211,7 @@ def _ends(found: Violation) -> int:
 def _local_lineage(
     local: Partition, log: RemoteLog, options: StorageOptions
 ) -> tuple[tuple[EpochStart, ...], list[Violation]]:
-    entry = local.others.get(LEADER_EPOCH_CHECKPOINT)
+    entry = local.find(LEADER_EPOCH_CHECKPOINT)
     epochs = () if entry is None else tuple(read_epochs(entry, options)[0])
     return (epochs, []) if epochs else find_lineage(log, options)
 

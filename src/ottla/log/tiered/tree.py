@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ottla.format.names import DirectoryState
+from ottla.format.names import DirectoryState, TopicPartition
 from ottla.internal.records import REMOTE_LOG_METADATA
 from ottla.log.files.partition import LogDirectory, Partition, topic_id_of
 from ottla.log.tiered.names import (
@@ -62,10 +62,16 @@ def with_remote(
     ]
     logs = keep_finished(logs, metadata, options)
     joined: set[str] = set()
+    named: dict[TopicPartition, list[RemoteLog]] = defaultdict(list)
+    for log in logs:
+        named[log.home.name].append(log)
     together = [
         replace(
             directory,
-            partitions=tuple(_join(each, logs, joined, options) for each in directory.partitions),
+            partitions=tuple(
+                _join(each, named.get(each.name, ()), joined, options)
+                for each in directory.partitions
+            ),
         )
         for directory in directories
     ]
@@ -110,7 +116,7 @@ def _join(
     if partition.state is not DirectoryState.LIVE:
         return partition
     for log in logs:
-        if log.home.name == partition.name and topic_id_of(partition, options) == log.home.topic_id:
+        if topic_id_of(partition, options) == log.home.topic_id:
             joined.add(log.path)
             return join_partition(partition, log, options)
     return partition

@@ -100,7 +100,7 @@ def find_extent(
     `epochs` are what `read_lineage` found.
     """
     base = first_base(partition, log_start)
-    metadata = partition.others.get(PARTITION_METADATA)
+    metadata = partition.find(PARTITION_METADATA)
     return Extent(
         base if log_start is None else log_start,
         base,
@@ -156,7 +156,7 @@ def read_lineage(
 
     A broker takes the latter for an empty one, and then deletes what remote storage has: refused.
     """
-    entry = partition.others.get(LEADER_EPOCH_CHECKPOINT)
+    entry = partition.find(LEADER_EPOCH_CHECKPOINT)
     epochs: list[EpochStart] = []
     if entry is not None:
         try:
