@@ -14,6 +14,7 @@ from benchmarks import (
     bench_jobs,
     bench_kafka,
     bench_lake,
+    bench_latency,
     bench_log,
     bench_rules,
     bench_scan,
@@ -43,6 +44,7 @@ WHOLE = {
     "clone": bench_clone,
     "avro": bench_avro,
     "lake": bench_lake,
+    "latency": bench_latency,
 }
 BENCHMARKS = PER_FILE | WHOLE
 

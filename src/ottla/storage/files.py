@@ -9,8 +9,8 @@ import io
 import os
 import select
 import stat
+import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
 
@@ -22,6 +22,8 @@ from ottla.storage.kept.source import KeptSource
 from ottla.storage.listing import Entry, exists, special_kind
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect
 from ottla.storage.paths import Path, is_remote, local_path
+from ottla.storage.ranges import Ranges
+from ottla.storage.retries import ShortAnswerError, StoreError, counted_requests, send
 
 _READ_LIMIT: Final = 1 << 30  # one pread returns at most 2^31 - 4096 bytes
 STREAM_SIZE: Final = (1 << 63) - 1  # nobody knows it before the end
@@ -67,6 +69,14 @@ class File:
         wanted = max(0, min(size, self.size - position))
         return self.source.peek(buffer[:wanted], position) if wanted else 0
 
+    def expect(self, stop: int) -> None:
+        """Say that it will be read forward to there: a store then has several requests under way.
+
+        The reader need not come that far, but little that lies behind is fetched.
+        """
+        if isinstance(self.source, _Remote):
+            self.source.expect(stop)
+
     @property
     def damages(self) -> list[Violation]:
         """What could not be had of the bytes that were read: others stand in their place."""
@@ -96,6 +106,12 @@ class File:
                 break
             done += count
         return done
+
+    def read_again(self, buffer: Bytes, position: int, size: int) -> bool:
+        """Have a store send bytes once more that make no sense; whether others came this time."""
+        if not isinstance(self.source, _Remote):
+            return False
+        return self.source.read_again(buffer[:size], position)
 
     def read(self) -> bytes:
         """The whole of a small file."""
@@ -149,24 +165,69 @@ class _Local:
         os.close(self.descriptor)
 
 
-@dataclass(frozen=True, slots=True)
 class _Remote:
-    stream: Any
-    path: str
-    still_there: Callable[[], bool]
+    """An object. Its requests are counted where those of the thread that opened it are."""
+
+    def __init__(self, system: Any, key: str, path: str, options: StorageOptions) -> None:
+        self._requests = counted_requests()
+        self._closed = threading.Event()
+        self._path = path
+        self._options = options
+        self._connect = lambda: system.open_input_file(key)
+        self._stream = self._open()
+        self.size = int(self._stream.size())
+        self._ranges = Ranges(self._fetch, self.size)
 
     def read(self, target: Bytes, position: int) -> int:
-        try:
-            data = self.stream.read_at(target.size, position)
-        except OSError as error:
-            if self.still_there():
-                raise
-            raise _vanished(self.path) from error
+        data = self._ranges.read(position, min(target.size, self.size - position))
         target[: len(data)] = np.frombuffer(data, dtype=np.uint8)
         return len(data)
 
+    def expect(self, stop: int) -> None:
+        self._ranges.expect(stop)
+
+    def read_again(self, target: Bytes, position: int) -> bool:
+        data = np.frombuffer(self._fetch(position, target.size), dtype=np.uint8)
+        differs = not np.array_equal(target[: data.size], data)
+        target[: data.size] = data
+        return differs
+
+    def _fetch(self, position: int, size: int) -> bytes:
+        def get() -> bytes:
+            data: bytes = self._stream.read_at(size, position)
+            if len(data) < size:
+                raise ShortAnswerError(
+                    f"{len(data)} bytes came of the {size} from byte {position} on"
+                )
+            return data
+
+        try:
+            data = send("reading", self._path, get, self._requests, self._closed)
+        except StoreError as error:
+            left = self._left(position) if isinstance(error.__cause__, ShortAnswerError) else size
+            if left >= size:
+                raise
+            data = self._fetch(position, left) if left else b""
+        except OSError as error:
+            if self._closed.is_set() or exists(self._path, self._options):
+                raise
+            raise _vanished(self._path) from error
+        else:
+            self._requests.add(size=len(data))
+        return data
+
+    def _left(self, position: int) -> int:
+        """How many bytes there are now: another object may have taken the place of this one."""
+        self._stream = self._open()
+        return max(0, int(self._stream.size()) - position)
+
+    def _open(self) -> Any:
+        return send("opening", self._path, self._connect, self._requests, self._closed)
+
     def close(self) -> None:
-        self.stream.close()
+        self._closed.set()
+        if self._ranges.close():  # else the last thread that reads lets go of it
+            self._stream.close()
 
 
 class _Pipe:
@@ -305,9 +366,8 @@ def special_file(path: str, what: str) -> OSError:
 
 
 def _open_remote(path: str, options: StorageOptions) -> File:
-    system, key = connect(path, options)
-    stream = system.open_input_file(key)
-    return File(path, stream.size(), _Remote(stream, path, lambda: exists(path, options)))
+    source = _Remote(*connect(path, options), path, options)
+    return File(path, source.size, source)
 
 
 def open_stream(descriptor: int, path: str) -> File:

@@ -6,7 +6,7 @@ and `jobs.write_commit` moves them when all tasks are done.
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,13 +19,14 @@ from ottla.batch.records import take_records
 from ottla.errors import OptionError, Term
 from ottla.format.names import is_topic_name
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels.tables import Int64s, RecordBuffers
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.log.write.segment_writer import LogWriter
 from ottla.options.write import WriteOptions
 from ottla.publish.checked import StagedFile
 from ottla.publish.job import Job
 from ottla.region import Region
 from ottla.rules.producers.partitioner import Partitioner
+from ottla.storage.retries import Requests
 
 _ROUND_BYTES: Final = 32 << 20  # rows are collected so that each partition gets whole batches
 _MICROSECONDS: Final = 1000
@@ -62,6 +63,8 @@ class StagedPart(NamedTuple):
     next_offset: int
     batch_count: int
     record_count: int
+    requests: int
+    request_bytes: int
 
 
 def stage_rows(
@@ -97,6 +100,15 @@ class _StagedPartition:
     next_offset: int
     batch_count: int = 0
     record_count: int = 0
+    requests: Requests = field(default_factory=Requests)
+
+    def append(self, region: Region, batches: Batches) -> None:
+        with self.requests.counting():
+            self.log.append(region, batches)
+
+    def close(self) -> tuple[StagedFile, ...]:
+        with self.requests.counting():
+            return tuple(self.log.close())
 
 
 class _TaskWriter:
@@ -131,11 +143,12 @@ class _TaskWriter:
             StagedPart(
                 topic,
                 partition,
-                tuple(each.log.close()),
+                each.close(),
                 each.first_offset,
                 each.next_offset,
                 each.batch_count,
                 each.record_count,
+                *each.requests.take(),
             )
             for (topic, partition), each in sorted(self.partitions.items())
         ]
@@ -204,7 +217,7 @@ class _TaskWriter:
             records = records._replace(offset=offsets)
         bounds = split(records, self.new_batch, options.batch_bytes)
         encoded = encode_batches(records, bounds, self.new_batch)
-        part.log.append(Region(encoded.data, encoded.data.size, "", 0), encoded.batches)
+        part.append(Region(encoded.data, encoded.data.size, "", 0), encoded.batches)
         part.next_offset = int(records.offset[-1]) + 1
         part.batch_count += encoded.batches.position.size
         part.record_count += count

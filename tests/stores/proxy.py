@@ -1,0 +1,248 @@
+"""An HTTP proxy on loopback before an object store, which cuts, delays, refuses and changes answers.
+
+What it does to a request is drawn from a seed; what it did is remembered. It also counts requests
+and can make each of them take longer.
+"""
+
+import http.client
+import random
+import socket
+import socketserver
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+_STATUS = {429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable"}
+_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect", "content-length"})
+_PAUSE = 0.3
+
+
+class Fault(StrEnum):
+    CUT_BEFORE = "cut before the store saw the request"
+    LOST_ANSWER = "answer lost after the store did the work"
+    CUT_BODY = "answer cut in the middle of its body"
+    TOO_MANY = "429"
+    ERROR = "500"
+    BUSY = "503"
+    DELAY = "answer delayed"
+    FLIP = "a byte of the body flipped"
+
+
+class Injected(NamedTuple):
+    fault: Fault
+    method: str
+    path: str
+
+
+class _Request(NamedTuple):
+    method: str
+    path: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def header(self, name: str) -> str:
+        return next((value for key, value in self.headers if key.lower() == name), "")
+
+
+class _Answer(NamedTuple):
+    status: int
+    reason: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+Flippable = Callable[[str, int], bool]  # path and position: whether a changed byte can be found
+
+
+def nothing_to_flip(path: str, position: int) -> bool:  # noqa: ARG001
+    return False
+
+
+@dataclass(slots=True)
+class Proxy:
+    """Where it is, what it did, and what it shall do."""
+
+    upstream: tuple[str, int]
+    endpoint: str = ""
+    latency: float = 0.0
+    rate: float = 0.0
+    kinds: tuple[Fault, ...] = tuple(Fault)
+    can_flip: Flippable = nothing_to_flip
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    injected: list[Injected] = field(default_factory=list)
+    chance: random.Random = field(default_factory=random.Random)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def faulty(self, seed: int, rate: float, *kinds: Fault) -> Iterator[list[Injected]]:
+        """Do something to about `rate` of the requests in the block, and say what."""
+        with self.lock:
+            self.chance.seed(seed)
+            self.rate, self.kinds = rate, kinds or tuple(Fault)
+            before = len(self.injected)
+        done: list[Injected] = []
+        try:
+            yield done
+        finally:
+            with self.lock:
+                self.rate = 0.0
+                done += self.injected[before:]
+
+    def choose(self, request: _Request) -> Fault | None:
+        with self.lock:
+            self.requests.append((request.method, request.path))
+            if self.chance.random() >= self.rate:
+                return None
+            return self.chance.choice(self.kinds)
+
+    def note(self, fault: Fault, request: _Request) -> None:
+        with self.lock:
+            self.injected.append(Injected(fault, request.method, request.path))
+
+    def flipped(self, request: _Request, answer: _Answer) -> bytes | None:
+        """The body with one byte changed; None where nobody could find that."""
+        first = request.header("range").removeprefix("bytes=").partition("-")[0]
+        path = request.path.partition("?")[0]
+        with self.lock:
+            for _ in range(20):
+                at = self.chance.randrange(len(answer.body) or 1)
+                if at < len(answer.body) and self.can_flip(path, int(first or 0) + at):
+                    body = bytearray(answer.body)
+                    body[at] ^= 1 << self.chance.randrange(8)
+                    return bytes(body)
+        return None
+
+
+@contextmanager
+def fault_proxy(upstream: str) -> Iterator[Proxy]:
+    """A proxy before `upstream`, `host:port`; it does nothing until it is told to."""
+    host, _, port = upstream.rpartition(":")
+    proxy = Proxy((host, int(port)))
+
+    class Handler(_Handler):
+        shared = proxy
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler, bind_and_activate=False) as server:
+        server.daemon_threads = True
+        server.request_queue_size = 128
+        server.allow_reuse_address = True
+        server.server_bind()
+        server.server_activate()
+        proxy.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield proxy
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Cut(Exception):
+    """The connection shall end here."""
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    shared: Proxy
+    disable_nagle_algorithm = True
+    wbufsize = -1
+
+    def handle(self) -> None:
+        connection = http.client.HTTPConnection(*self.shared.upstream, timeout=60)
+        try:
+            while (request := self._read_request()) is not None:
+                self._serve(request, connection)
+        except (_Cut, OSError, http.client.HTTPException):
+            if self.shared.chance.random() < 0.5:  # a reset instead of an end
+                linger = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        finally:
+            connection.close()
+
+    def _serve(self, request: _Request, connection: http.client.HTTPConnection) -> None:
+        proxy = self.shared
+        fault = proxy.choose(request)
+        time.sleep(proxy.latency)
+        if fault is Fault.CUT_BEFORE:
+            proxy.note(fault, request)
+            raise _Cut
+        if fault in (Fault.TOO_MANY, Fault.ERROR, Fault.BUSY):
+            proxy.note(fault, request)
+            status = int(fault.value)
+            self._send(request, _Answer(status, _STATUS[status], [], b""))
+            return
+        answer = _forward(request, connection)
+        if fault is Fault.LOST_ANSWER:
+            proxy.note(fault, request)
+            raise _Cut
+        if fault is Fault.CUT_BODY and len(answer.body) > 1:
+            proxy.note(fault, request)
+            self._send(request, answer, cut=len(answer.body) // 2)
+            raise _Cut
+        if fault is Fault.DELAY:
+            proxy.note(fault, request)
+            time.sleep(_PAUSE)
+        if fault is Fault.FLIP and request.method == "GET" and answer.status in (200, 206):
+            body = proxy.flipped(request, answer)
+            if body is not None:
+                proxy.note(fault, request)
+                answer = answer._replace(body=body)
+        self._send(request, answer)
+
+    def _read_request(self) -> _Request | None:
+        line = self.rfile.readline().decode("latin-1").split()
+        if len(line) < 3:
+            return None
+        headers = []
+        while (raw := self.rfile.readline().decode("latin-1").rstrip("\r\n")) != "":
+            name, _, value = raw.partition(":")
+            headers.append((name, value.strip()))
+        request = _Request(line[0], line[1], headers, b"")
+        if request.header("expect").lower() == "100-continue":
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.wfile.flush()
+        if "chunked" in request.header("transfer-encoding").lower():
+            return request._replace(body=self._read_chunks())
+        return request._replace(body=self.rfile.read(int(request.header("content-length") or 0)))
+
+    def _read_chunks(self) -> bytes:
+        body = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass  # trailers
+        return body
+
+    def _send(self, request: _Request, answer: _Answer, cut: int | None = None) -> None:
+        lines = [f"HTTP/1.1 {answer.status} {answer.reason}"]
+        upstream = "{}:{}".format(*self.shared.upstream)
+        ours = self.shared.endpoint.removeprefix("http://")
+        for name, value in answer.headers:
+            if name.lower() not in _HOP:
+                lines.append(f"{name}: {value.replace(upstream, ours)}")
+        size = next((v for k, v in answer.headers if k.lower() == "content-length"), "0")
+        told = size if request.method == "HEAD" else str(len(answer.body))
+        if answer.status not in (204, 304):
+            lines.append(f"Content-Length: {told}")
+        self.wfile.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        self.wfile.write(answer.body if cut is None else answer.body[:cut])
+        self.wfile.flush()
+
+
+def _forward(request: _Request, connection: http.client.HTTPConnection) -> _Answer:
+    connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
+    for name, value in request.headers:
+        if name.lower() not in _HOP:
+            connection.putheader(name, value)
+    if request.body or request.method in ("PUT", "POST"):
+        connection.putheader("Content-Length", str(len(request.body)))
+    connection.endheaders(request.body or None)
+    answer = connection.getresponse()
+    body = answer.read()
+    return _Answer(answer.status, answer.reason, answer.getheaders(), body)
