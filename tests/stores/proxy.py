@@ -72,6 +72,7 @@ class Proxy:
     latency: float = 0.0
     rate: float = 0.0
     kinds: tuple[Fault, ...] = tuple(Fault)
+    left: int = 0
     can_flip: Flippable = nothing_to_flip
     requests: list[tuple[str, str]] = field(default_factory=list)
     injected: list[Injected] = field(default_factory=list)
@@ -79,11 +80,13 @@ class Proxy:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def faulty(self, seed: int, rate: float, *kinds: Fault) -> Iterator[list[Injected]]:
-        """Do something to about `rate` of the requests in the block, and say what."""
+    def faulty(
+        self, seed: int, rate: float, *kinds: Fault, most: int = 1 << 30
+    ) -> Iterator[list[Injected]]:
+        """Do something to about `rate` of the requests in the block, `most` of them, and say what."""
         with self.lock:
             self.chance.seed(seed)
-            self.rate, self.kinds = rate, kinds or tuple(Fault)
+            self.rate, self.kinds, self.left = rate, kinds or tuple(Fault), most
             before = len(self.injected)
         done: list[Injected] = []
         try:
@@ -96,8 +99,9 @@ class Proxy:
     def choose(self, request: _Request) -> Fault | None:
         with self.lock:
             self.requests.append((request.method, request.path))
-            if self.chance.random() >= self.rate:
+            if self.left == 0 or self.chance.random() >= self.rate:
                 return None
+            self.left -= 1
             return self.chance.choice(self.kinds)
 
     def note(self, fault: Fault, request: _Request) -> None:
