@@ -11,14 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from ottla.storage.conditional_put import put_if_absent
 from ottla.storage.listing import exists
-from ottla.storage.object_store import (
-    DEFAULT_OPTIONS,
-    StorageOptions,
-    connect,
-    put,
-    put_if_absent,
-)
+from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect, put
 from ottla.storage.paths import Path, is_remote, join, local_path, real_path
 
 _WRITE_BACK_BYTES: Final = 8 << 20
@@ -35,7 +30,10 @@ def write_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTION
 
 
 def create_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
-    """Write a file whole unless there is one, and say whether this call wrote it."""
+    """Write a file whole unless there is one, and say whether this call wrote it.
+
+    On an object store that is known by the bytes alone: others must not write the same.
+    """
     if is_remote(path):
         return put_if_absent(os.fspath(path), data, options)
     target = local_path(path)
@@ -129,7 +127,8 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
     for source, target in moves:
         if is_remote(source):
             system, key = connect(source, options)
-            system.move(key, connect(target, options)[1])
+            system.copy_file(key, connect(target, options)[1])  # Azure moves only some accounts'
+            system.delete_file(key)
             continue
         folder = os.path.dirname(local_path(target)) or "."
         os.makedirs(folder, exist_ok=True)

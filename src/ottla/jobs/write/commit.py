@@ -33,7 +33,7 @@ from ottla.publish.journal import (
     is_published,
     publish,
     publish_committed,
-    require_one_disk,
+    require_publishable,
     settle,
 )
 from ottla.publish.locks import hold, lock_output, refuse_claimed
@@ -55,7 +55,7 @@ def begin_writing(options: WriteOptions) -> Writing:
     out = options.path
     if not is_remote(out) and may_be_owned(local_path(join(out, "topic-0", "0.log"))):
         raise PublishError(f"a broker is running on {out}: stop it before writing there")
-    require_one_disk(out)
+    require_publishable(out)
     refuse_claimed(out)
     with lock_output(out):
         if exists(out, options.storage):
