@@ -5,13 +5,13 @@ of a run without faults, or with an error that names what failed; then the same 
 must complete. What is there in between is nothing, all, or named as a commit that waits.
 """
 
-import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +22,6 @@ from builders import Row, batch
 from choosing import choose
 from jobs.test_write import some_rows, table
 from jobs.topics import write_partition
-from log.s3 import BUCKET, s3_server
 from ottla.batch.convert import Conversion
 from ottla.catalog.catalog import list_catalog
 from ottla.engine.local import LocalEngine
@@ -42,7 +41,9 @@ from ottla.storage.files import read_bytes
 from ottla.storage.listing import exists, list_files
 from ottla.storage.object_store import StorageOptions
 from ottla.storage.writing import write_file
+from stores.conftest import Stores
 from stores.proxy import Fault, Injected, Proxy, fault_proxy
+from stores.servers import SECRETS
 
 FAULTS, MANY_FAULTS = 60, 500
 RATES = (0.05, 0.15, 0.3)
@@ -71,39 +72,41 @@ class Uploaded(NamedTuple):
     local: Path
 
 
-def s3_place(folder: str) -> Iterator[Place]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with s3_server() as server, fault_proxy(server.endpoint.removeprefix("http://")) as proxy:
-        sound = StorageOptions(endpoint=server.endpoint, region="us-east-1")
-        faulty = replace(sound, endpoint=proxy.endpoint)
-        yield Place(f"s3://{BUCKET}/{folder}", proxy, faulty, sound)
+STORES = ("moto", "gcs", "azure")
 
 
-PLACES = {"s3": s3_place}
-
-
-@pytest.fixture(scope="module", params=PLACES)
+@pytest.fixture(scope="module", params=STORES)
 def uploaded(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, stores: Stores, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Uploaded]:
     local = tmp_path_factory.mktemp("faults") / "logs"
-    for number in range(2):
-        write_partition(local / f"orders-{number}", seed=number)
-    big = local / "big-0"
-    big.mkdir()
-    chance = random.Random(5)
-    rows = ([Row(n, 1_700_000_000_000 + n, b"k", chance.randbytes(60_000))] for n in range(130))
-    (big / f"{0:020d}.log").write_bytes(b"".join(map(batch, rows)))
-    for place in PLACES[request.param](f"faults-{request.param}"):
-        for path in sorted(local.rglob("*")):
-            if path.is_file():
-                name = path.relative_to(local)
-                write_file(f"{place.logs}/{name}", path.read_bytes(), place.sound)
-        place.proxy.can_flip = flippable(local, place)
+    write_logs(local)
+    store = stores[request.param]
+    assert store.endpoint
+    url = urlsplit(store.endpoint)
+    with pytest.MonkeyPatch.context() as patch, fault_proxy(url.netloc) as proxy:
+        for name, value in SECRETS.items():
+            patch.setenv(name, value)
+        faulty = StorageOptions(endpoint=proxy.endpoint + url.path)
+        place = Place(f"{store.base}/faults", proxy, faulty, store.options)
+        for path in sorted(filter(Path.is_file, local.rglob("*"))):
+            name = str(path.relative_to(local))
+            write_file(f"{place.logs}/{name}", path.read_bytes(), place.sound)
+        proxy.can_flip = flippable(local)
         yield Uploaded(place, local)
 
 
-def flippable(local: Path, place: Place) -> Callable[[str, int], bool]:
+def write_logs(folder: Path) -> None:
+    """Small segments of every kind, and one that takes several requests."""
+    for number in range(2):
+        write_partition(folder / f"orders-{number}", seed=number)
+    chance = random.Random(5)
+    rows = (Row(n, 1_700_000_000_000 + n, b"k", chance.randbytes(60_000)) for n in range(130))
+    (folder / "big-0").mkdir()
+    (folder / "big-0" / f"{0:020d}.log").write_bytes(b"".join(batch([row]) for row in rows))
+
+
+def flippable(local: Path) -> Callable[[str, int], bool]:
     """Bytes that a CRC is about: of batches in the logs, and of journals."""
     starts = {
         f"/logs/{path.relative_to(local)}": batch_starts(path.read_bytes())

@@ -12,6 +12,7 @@ from pyarrow import fs
 from ottla.storage.kept.source import Keeping
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect
 from ottla.storage.paths import Path, is_remote, local_path
+from ottla.storage.retries import send
 
 _SPECIAL: Final = {
     stat.S_IFIFO: "a pipe",
@@ -44,7 +45,8 @@ def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
     if not is_remote(path):
         return os.path.exists(local_path(path))
     system, key = connect(os.fspath(path), options)
-    return bool(system.get_file_info(key).type != fs.FileType.NotFound)
+    info = send("looking for", os.fspath(path), lambda: system.get_file_info(key))
+    return bool(info.type != fs.FileType.NotFound)
 
 
 def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
@@ -54,7 +56,9 @@ def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[st
     if not is_remote(path):
         return sorted(os.listdir(local_path(path)))
     system, key = connect(os.fspath(path), options)
-    return sorted(item.base_name for item in system.get_file_info(fs.FileSelector(key)))
+    selector = fs.FileSelector(key)
+    found = send("listing", os.fspath(path), lambda: system.get_file_info(selector))
+    return sorted(item.base_name for item in found)
 
 
 def list_files(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[Entry]:
@@ -130,12 +134,13 @@ def special_kind(status: os.stat_result) -> str | None:
 def _list_remote(uri: str, options: StorageOptions) -> Iterator[Entry]:
     system, key = connect(uri, options)
     root = uri.rstrip("/")
-    info = system.get_file_info(key)
+    info = send("looking for", uri, lambda: system.get_file_info(key))
     if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(f"no such object or prefix: {uri}")
     if info.type == fs.FileType.File:
         yield Entry(root, info.size, info.mtime_ns or 0)
         return
-    for item in system.get_file_info(fs.FileSelector(key, recursive=True)):
+    selector = fs.FileSelector(key, recursive=True)
+    for item in send("listing", uri, lambda: system.get_file_info(selector)):
         if item.type == fs.FileType.File:
             yield Entry(root + item.path.removeprefix(key), item.size, item.mtime_ns or 0)

@@ -7,12 +7,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from pyarrow import fs
 
 from ottla.errors import OptionError
+from ottla.storage.retries import counted_requests, send
 
 S3: Final = "s3"
 GCS: Final = "gs"
@@ -27,6 +29,8 @@ _ENDPOINTS: Final = {
     GCS: ("STORAGE_EMULATOR_HOST",),
     AZURE: ("AZURE_STORAGE_SERVICE_ENDPOINT",),
 }
+_ATTEMPTS: Final = 6  # of patient file systems, at each request
+_PATIENCE: Final = 60.0  # seconds
 _AZURE_HOSTS: Final = (".dfs.core.windows.net", ".blob.core.windows.net")
 
 
@@ -128,26 +132,37 @@ def is_unsigned(store: str, options: StorageOptions) -> bool:
     return options.anonymous or (store == GCS and endpoint is not None and endpoint.scheme == "http")
 
 
-def connect(uri: str, options: StorageOptions) -> tuple[Any, str]:
-    """The file system of a URI, and the path in it."""
+def connect(
+    uri: str, options: StorageOptions, *, is_patient: bool = False
+) -> tuple[Any, str]:
+    """The file system of a URI, and the path in it.
+
+    A patient one sends requests again by itself, for uploads that nobody could begin anew. Others
+    leave that to `retries`, as far as their libraries let them: attempts would multiply.
+    """
     address = parse_address(uri)
     endpoint = find_endpoint(address.store, options)
     # The environment may change in a process: what is kept is kept by where it leads.
     options = replace(options, endpoint=endpoint.url if endpoint else None)
     bucket = address.bucket if address.store == S3 else ""
-    system = _file_system(address.store, address.account, bucket, options)
+    system = _file_system(address.store, address.account, bucket, options, is_patient)
     return system, f"{address.bucket}/{address.key}".rstrip("/")
 
 
 @lru_cache(maxsize=32)
-def _file_system(store: str, account: str, bucket: str, options: StorageOptions) -> Any:
+def _file_system(
+    store: str, account: str, bucket: str, options: StorageOptions, is_patient: bool
+) -> Any:
     endpoint = find_endpoint(store, options)
     if store == S3:
-        return _s3(bucket, endpoint, options)
+        return _s3(bucket, endpoint, options, _ATTEMPTS if is_patient else 1)
     if store == AZURE:
         return _azure(account, endpoint, options)
     where = {"scheme": endpoint.scheme, "endpoint_override": endpoint.authority} if endpoint else {}
-    return fs.GcsFileSystem(anonymous=is_unsigned(store, options), **where)
+    limit = timedelta(seconds=_PATIENCE) if is_patient else timedelta(milliseconds=1)
+    return fs.GcsFileSystem(
+        anonymous=is_unsigned(store, options), retry_time_limit=limit, **where
+    )
 
 
 def _azure(account: str, endpoint: Endpoint | None, options: StorageOptions) -> Any:
@@ -173,7 +188,9 @@ def find_region(options: StorageOptions) -> str | None:
     return options.region or next(filter(None, map(os.environ.get, names)), None)
 
 
-def _s3(bucket: str, endpoint: Endpoint | None, options: StorageOptions) -> Any:
+def _s3(
+    bucket: str, endpoint: Endpoint | None, options: StorageOptions, attempts: int
+) -> Any:
     region = find_region(options)
     if region is None:
         region = "us-east-1" if endpoint else fs.resolve_s3_region(bucket)
@@ -183,6 +200,8 @@ def _s3(bucket: str, endpoint: Endpoint | None, options: StorageOptions) -> Any:
             region=region,
             scheme=endpoint.scheme if endpoint else "https",
             endpoint_override=endpoint.authority if endpoint else None,
+            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
+            allow_delayed_open=True,  # a small object is one request, and not three
         )
 
 
@@ -205,5 +224,10 @@ def _profile(name: str | None) -> Iterator[None]:
 def put(uri: str, data: bytes, options: StorageOptions) -> None:
     """Write an object, replacing what is there."""
     system, key = connect(uri, options)
-    with system.open_output_stream(key) as stream:
-        stream.write(data)
+
+    def write() -> None:
+        with system.open_output_stream(key) as stream:
+            stream.write(data)
+
+    send("writing", uri, write)
+    counted_requests().add(size=len(data))

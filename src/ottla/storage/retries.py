@@ -19,6 +19,7 @@ from ottla.notices import STORE_TROUBLE
 Answer = TypeVar("Answer")
 
 _ATTEMPTS: Final = 8
+_AZURE_ATTEMPTS: Final = 3  # its library sends each request up to four times, whatever one says
 _FIRST_WAIT: Final = 0.1  # seconds; each wait is twice the one before
 _LONGEST_WAIT: Final = 10.0
 _PATIENCE: Final = 60.0  # seconds after which nothing is sent again
@@ -125,7 +126,8 @@ def send(
     """
     counted = counted_requests() if requests is None else requests
     began = time.monotonic()
-    for attempt in range(1, _ATTEMPTS + 1):
+    most = _AZURE_ATTEMPTS if uri.startswith("abfs") else _ATTEMPTS
+    for attempt in range(1, most + 1):
         counted.add(count=1)
         try:
             return request()
@@ -134,11 +136,11 @@ def send(
             wait = random.uniform(0.5, 1.0) * min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1))
             if not is_passing(error) or (given_up is not None and given_up.is_set()):
                 raise
-            if attempt == _ATTEMPTS or waited + wait > _PATIENCE:
+            if attempt == most or waited + wait > _PATIENCE:
                 raise _exhausted(operation, uri, attempt, waited, error) from error
             STORE_TROUBLE.tell(waited + wait, f"{operation} {uri}", str(error))
             (given_up or threading.Event()).wait(wait)
-    raise AssertionError(_ATTEMPTS)
+    raise AssertionError(most)
 
 
 def _exhausted(

@@ -7,14 +7,16 @@ import posixpath
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 from ottla.storage.conditional_put import put_if_absent
 from ottla.storage.listing import exists
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect, put
 from ottla.storage.paths import Path, is_remote, join, local_path, real_path
+from ottla.storage.retries import counted_requests, send
 
 _WRITE_BACK_BYTES: Final = 8 << 20
 
@@ -89,9 +91,10 @@ def sync_directory(path: str) -> None:
 def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Any]:
     """Stream a new file out; it is durable when the block ends."""
     if is_remote(path):
-        system, key = connect(os.fspath(path), options)
+        system, key = connect(os.fspath(path), options, is_patient=True)
         with system.open_output_stream(key) as stream:
             yield stream
+            counted_requests().add(1, stream.tell())
         return
     target = local_path(path)
     folder = os.path.dirname(target) or "."
@@ -127,8 +130,9 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
     for source, target in moves:
         if is_remote(source):
             system, key = connect(source, options)
-            system.copy_file(key, connect(target, options)[1])  # Azure moves only some accounts'
-            system.delete_file(key)
+            copied = connect(target, options)[1]  # Azure moves only those of some accounts
+            send("copying", source, partial(system.copy_file, key, copied))
+            send("deleting", source, partial(_delete, system.delete_file, key))
             continue
         folder = os.path.dirname(local_path(target)) or "."
         os.makedirs(folder, exist_ok=True)
@@ -201,12 +205,18 @@ def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
     if is_remote(path):
         system, key = connect(os.fspath(path), options)
         if exists(path, options):
-            system.delete_file(key)
+            send("deleting", os.fspath(path), partial(_delete, system.delete_file, key))
         return
     try:
         os.unlink(local_path(path))
     except FileNotFoundError:
         return
+
+
+def _delete(delete: Callable[[str], None], key: str) -> None:
+    """What is gone was deleted by this request, sent before, or by somebody else."""
+    with suppress(FileNotFoundError):
+        delete(key)
 
 
 def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
@@ -215,7 +225,7 @@ def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
         return
     if is_remote(path):
         system, key = connect(os.fspath(path), options)
-        system.delete_dir(key)
+        send("deleting", os.fspath(path), partial(_delete, system.delete_dir, key))
         return
     while os.path.exists(local_path(path)):
         try:
