@@ -48,7 +48,7 @@ test-stores: $(READY) java ## Object stores on loopback: S3 twice, Google's, Azu
 	@export PATH="$$PATH:/usr/local/go/bin"; for needed in mvn node npm go; do \
 		command -v $$needed >/dev/null || echo "Without $$needed, the tests of the store that needs it" \
 			'are skipped (Debian: apt-get install maven nodejs npm golang).' >&2; done
-	$(PYTEST) -m stores
+	$(PYTEST) -m 'stores and not soak'
 
 test-faults: $(READY) java ## Full disks, killed processes, crashes at every system call
 	@command -v strace >/dev/null || { test "$$(id -u)" = 0 && apt-get install -y -qq strace >/dev/null 2>&1; } || \

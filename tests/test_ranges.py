@@ -110,6 +110,16 @@ def test_many_requests_are_under_way_for_who_goes_on() -> None:
     assert reached.is_set()
 
 
+def test_many_bytes_at_once_come_in_blocks() -> None:
+    store = Store(50 * MIB)
+    reader = Ranges(store.fetch, len(store.data))
+    assert read_all(reader, MIB, 40 * MIB) == store.data[MIB : 41 * MIB]
+    reader.close()
+    assert store.again() == 0
+    assert sum(stop - start for start, stop in store.asked) == 40 * MIB
+    assert max(stop - start for start, stop in store.asked) < 2 * ranges._BLOCK
+
+
 def test_looks_at_a_few_bytes_share_a_request_and_stay_small() -> None:
     store = Store(50 * MIB)
     reader = Ranges(store.fetch, len(store.data))

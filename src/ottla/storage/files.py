@@ -203,17 +203,19 @@ class _Remote:
 
         try:
             data = send("reading", self._path, get, self._requests, self._closed)
-        except StoreError as error:
-            left = self._left(position) if isinstance(error.__cause__, ShortAnswerError) else size
+        except OSError as error:
+            is_silent = isinstance(error, StoreError) and not isinstance(
+                error.__cause__, ShortAnswerError
+            )
+            if is_silent or self._closed.is_set():
+                raise
+            if not exists(self._path, self._options):
+                raise _vanished(self._path) from error
+            left = self._left(position)
             if left >= size:
                 raise
-            data = self._fetch(position, left) if left else b""
-        except OSError as error:
-            if self._closed.is_set() or exists(self._path, self._options):
-                raise
-            raise _vanished(self._path) from error
-        else:
-            self._requests.add(size=len(data))
+            return self._fetch(position, left) if left else b""
+        self._requests.add(size=len(data))
         return data
 
     def _left(self, position: int) -> int:

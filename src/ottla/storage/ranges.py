@@ -4,6 +4,7 @@ A request to an object store takes tens of milliseconds, however few bytes it as
 
 - Who reads forward gets the next blocks fetched before they are asked for. How far is known where
   the reader says where it stops; else no more is fetched than was already read.
+- Who wants many bytes at once gets them in blocks too.
 - Who looks at a few bytes gets some more, for the next look beside them. A look elsewhere does not
   disturb who reads forward.
 
@@ -119,14 +120,15 @@ class Ranges:
 
     def _ahead(self, position: int, size: int, goes_on: bool) -> tuple[int, int, int]:
         """Where the next block begins, how many there may be, and where the last one ends."""
-        run = self._run if goes_on else 0
+        run, is_large = self._run if goes_on else 0, size > _BLOCK
         if self._blocks:
             start = self._blocks[-1].stop
         else:
-            start = position if goes_on else position + size
+            start = position if goes_on or is_large else position + size
         if self._stop is not None and position < self._stop:
-            return start, _AT_ONCE if run >= _SURE else 1, self._stop
-        return start, _AT_ONCE, min(self._size, position + min(run, _AT_ONCE * _BLOCK))
+            return start, _AT_ONCE if is_large or run >= _SURE else 1, self._stop
+        ahead = max(min(run, _AT_ONCE * _BLOCK), size if is_large else 0)
+        return start, _AT_ONCE, min(self._size, position + ahead)
 
     def _drop(self, count: int) -> None:
         for _ in range(count):
