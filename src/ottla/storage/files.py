@@ -179,9 +179,7 @@ class _Remote:
         self._ranges = Ranges(self._fetch, self.size)
 
     def read(self, target: Bytes, position: int) -> int:
-        data = self._ranges.read(position, min(target.size, self.size - position))
-        target[: len(data)] = np.frombuffer(data, dtype=np.uint8)
-        return len(data)
+        return self._ranges.read_into(target[: self.size - position], position)
 
     def expect(self, stop: int) -> None:
         self._ranges.expect(stop)

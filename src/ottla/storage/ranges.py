@@ -18,6 +18,10 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Final, NamedTuple
 
+import numpy as np
+
+from ottla.region import Bytes
+
 _BLOCK: Final = 4 << 20
 _AT_ONCE: Final = 12
 _SURE: Final = 6 << 20  # who has read so much in a row goes on
@@ -31,6 +35,17 @@ class _Block(NamedTuple):
     start: int
     stop: int
     data: "Future[bytes]"
+
+
+class _Ahead(NamedTuple):
+    """Where blocks may begin and must end, and how many there may be."""
+
+    start: int
+    stop: int
+    most: int
+
+
+_NOTHING: Final = _Ahead(0, 0, 0)
 
 
 def _result(block: _Block) -> bytes | None:
@@ -60,26 +75,24 @@ class Ranges:
         with self._lock:
             self._stop = min(stop, self._size)
 
-    def read(self, position: int, size: int) -> memoryview:
-        """Some bytes from `position` on, `size` at most; none only where the object ends."""
+    def read_into(self, target: Bytes, position: int) -> int:
+        """Fill `target` from `position` on; how many bytes, fewer only where the object ends."""
+        size = target.size
         with self._lock:
             goes_on = 0 <= position - self._next <= _GAP
-            if size >= _LOOK or goes_on:
-                self._plan(position, size, goes_on)
-            block = self._find(position)
-            begin, looked = self._looked
-        fetched = None if block is None else _result(block)
-        if block is not None and fetched is not None:
-            data = memoryview(fetched)[position - block.start :][:size]
-        elif begin <= position < begin + len(looked):
-            data = memoryview(looked)[position - begin :][:size]
-        else:
-            data = memoryview(self._ask(position, size))[:size]
-        with self._lock:
-            if size >= _LOOK or goes_on:
-                self._run = self._run + len(data) if goes_on else len(data)
-                self._next = position + len(data)
-        return data
+            is_forward = size >= _LOOK or goes_on
+            ahead = self._look_ahead(position, size, goes_on) if is_forward else _NOTHING
+            if is_forward and not goes_on:
+                self._drop(len(self._blocks))
+        done = 0
+        while done < size and (piece := self._piece(position + done, size - done, ahead)):
+            target[done : done + len(piece)] = np.frombuffer(piece, dtype=np.uint8)
+            done += len(piece)
+        if is_forward:
+            with self._lock:
+                self._run = self._run + done if goes_on else done
+                self._next = position + done
+        return done
 
     def close(self) -> bool:
         """Fetch nothing more; whether nothing is being fetched now."""
@@ -89,8 +102,20 @@ class Ranges:
             self._pool.shutdown(wait=False, cancel_futures=True)
             return all(block.data.done() for block in self._blocks)
 
-    def _find(self, position: int) -> _Block | None:
-        return next((each for each in self._blocks if each.start <= position < each.stop), None)
+    def _piece(self, position: int, size: int, ahead: _Ahead) -> memoryview:
+        """Some bytes, `size` at most, that are held, on their way, or asked for now."""
+        with self._lock:
+            self._have_fetched(position, ahead)
+            block = next(
+                (each for each in self._blocks if each.start <= position < each.stop), None
+            )
+            begin, looked = self._looked
+        fetched = None if block is None else _result(block)
+        if block is not None and fetched is not None:
+            return memoryview(fetched)[position - block.start :][:size]
+        if begin <= position < begin + len(looked):
+            return memoryview(looked)[position - begin :][:size]
+        return memoryview(self._ask(position, size))[:size]
 
     def _ask(self, position: int, size: int) -> bytes:
         """A request of its own, with what is beside it if it is small."""
@@ -102,33 +127,27 @@ class Ranges:
             self._looked = (position, data)
         return data
 
-    def _plan(self, position: int, size: int, goes_on: bool) -> None:
-        """Have blocks fetched from a read on; what lies before it is not needed any more."""
-        if not goes_on:
-            self._drop(len(self._blocks))
-        while self._blocks and self._blocks[0].stop <= position:
+    def _look_ahead(self, position: int, size: int, goes_on: bool) -> _Ahead:
+        run, is_large = self._run if goes_on else 0, size > _BLOCK
+        start = position if goes_on or is_large else position + size
+        if self._stop is not None and position < self._stop:
+            return _Ahead(start, self._stop, _AT_ONCE if is_large or run >= _SURE else 1)
+        ahead = max(min(run, _AT_ONCE * _BLOCK), size if is_large else 0)
+        return _Ahead(start, min(self._size, position + ahead), _AT_ONCE)
+
+    def _have_fetched(self, position: int, ahead: _Ahead) -> None:
+        """Have blocks fetched; what lies before a position is not needed any more."""
+        while self._blocks and ahead.most and self._blocks[0].stop <= position:
             self._drop(1)
-        start, most, limit = self._ahead(position, size, goes_on)
-        while len(self._blocks) < most and start < limit:
-            left = limit - start
+        start = self._blocks[-1].stop if self._blocks else max(position, ahead.start)
+        while len(self._blocks) < ahead.most and start < ahead.stop:
+            left = ahead.stop - start
             stop = start + (_BLOCK if left >= _BLOCK + _BLOCK // 2 else left)
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_AT_ONCE, "ottla-fetch")
             data = self._pool.submit(self._fetch, start, stop - start)
             self._blocks.append(_Block(start, stop, data))
             start = stop
-
-    def _ahead(self, position: int, size: int, goes_on: bool) -> tuple[int, int, int]:
-        """Where the next block begins, how many there may be, and where the last one ends."""
-        run, is_large = self._run if goes_on else 0, size > _BLOCK
-        if self._blocks:
-            start = self._blocks[-1].stop
-        else:
-            start = position if goes_on or is_large else position + size
-        if self._stop is not None and position < self._stop:
-            return start, _AT_ONCE if is_large or run >= _SURE else 1, self._stop
-        ahead = max(min(run, _AT_ONCE * _BLOCK), size if is_large else 0)
-        return start, _AT_ONCE, min(self._size, position + ahead)
 
     def _drop(self, count: int) -> None:
         for _ in range(count):
