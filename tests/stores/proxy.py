@@ -1,21 +1,27 @@
 """An HTTP proxy on loopback before an object store, which cuts, delays, refuses and changes answers.
 
-What it does to a request is drawn from a seed; what it did is remembered. It also counts requests
-and can make each of them take longer.
+What it does to a request is drawn from a seed; what it did is remembered. It is a process of its
+own: Arrow's file system for Google's store waits for answers while no other thread may run.
 """
 
 import http.client
+import json
 import random
 import socket
 import socketserver
 import struct
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 _STATUS = {429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable"}
 _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect", "content-length"})
@@ -56,45 +62,35 @@ class _Answer(NamedTuple):
     body: bytes
 
 
-Flippable = Callable[[str, int], bool]  # path and position: whether a changed byte can be found
-
-
-def nothing_to_flip(path: str, position: int) -> bool:  # noqa: ARG001
-    return False
+Flippable = Mapping[str, Sequence[int]]  # ends of paths, and where what a CRC is about begins
+UNCOVERED = 16  # bytes of a batch before those that its CRC is about, or that name its format
 
 
 @dataclass(slots=True)
-class Proxy:
-    """Where it is, what it did, and what it shall do."""
+class _Plan:
+    """What the process shall do, and what it did."""
 
     upstream: tuple[str, int]
-    endpoint: str = ""
-    latency: float = 0.0
+    address: str = ""
     rate: float = 0.0
     kinds: tuple[Fault, ...] = tuple(Fault)
     left: int = 0
-    can_flip: Flippable = nothing_to_flip
+    flippable: Flippable = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
     injected: list[Injected] = field(default_factory=list)
     chance: random.Random = field(default_factory=random.Random)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @contextmanager
-    def faulty(
-        self, seed: int, rate: float, *kinds: Fault, most: int = 1 << 30
-    ) -> Iterator[list[Injected]]:
-        """Do something to about `rate` of the requests in the block, `most` of them, and say what."""
+    def obey(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Do what the other process says, and tell it what was done since it said something."""
         with self.lock:
-            self.chance.seed(seed)
-            self.rate, self.kinds, self.left = rate, kinds or tuple(Fault), most
-            before = len(self.injected)
-        done: list[Injected] = []
-        try:
-            yield done
-        finally:
-            with self.lock:
-                self.rate = 0.0
-                done += self.injected[before:]
+            self.flippable = order.get("flippable", self.flippable)
+            self.rate, self.left = order.get("rate", 0.0), order.get("most", 0)
+            self.kinds = tuple(map(Fault, order.get("kinds", Fault)))
+            self.chance.seed(order.get("seed", 0))
+            told = {"requests": self.requests, "injected": self.injected}
+            self.requests, self.injected = [], []
+        return told
 
     def choose(self, request: _Request) -> Fault | None:
         with self.lock:
@@ -110,41 +106,101 @@ class Proxy:
 
     def flipped(self, request: _Request, answer: _Answer) -> bytes | None:
         """The body with one byte changed; None where nobody could find that."""
-        first = request.header("range").removeprefix("bytes=").partition("-")[0]
-        path = request.path.partition("?")[0]
+        first = _first_byte(request)
         with self.lock:
             for _ in range(20):
                 at = self.chance.randrange(len(answer.body) or 1)
-                if at < len(answer.body) and self.can_flip(path, int(first or 0) + at):
+                if at < len(answer.body) and self._can_flip(request.path, first + at):
                     body = bytearray(answer.body)
                     body[at] ^= 1 << self.chance.randrange(8)
                     return bytes(body)
         return None
 
+    def _can_flip(self, path: str, position: int) -> bool:
+        name = unquote(path.partition("?")[0])
+        if name.endswith(".json"):
+            return True
+        starts = next((self.flippable[end] for end in self.flippable if name.endswith(end)), None)
+        if not starts or position < starts[0]:
+            return False
+        return position - starts[bisect(starts, position) - 1] >= UNCOVERED
+
+
+def _first_byte(request: _Request) -> int:
+    asked = request.header("range") or request.header("x-ms-range")
+    return int(asked.removeprefix("bytes=").partition("-")[0] or 0)
+
+
+class Proxy:
+    """The process, from outside: where it is, and what it shall do and did."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self.requests: list[tuple[str, str]] = []
+        self.endpoint = f"http://{self._tell({})['address']}"
+
+    def _tell(self, order: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        told: dict[str, Any] = json.loads(self._process.stdout.readline())
+        self.requests += [(method, path) for method, path in told["requests"]]
+        return told
+
+    def may_flip(self, flippable: Flippable) -> None:
+        """Say which objects have CRCs, and where what they are about begins."""
+        self._tell({"flippable": flippable})
+
+    def asked(self) -> int:
+        """How many requests there were."""
+        self._tell({})
+        return len(self.requests)
+
+    @contextmanager
+    def faulty(
+        self, seed: int, rate: float, *kinds: Fault, most: int = 1 << 30
+    ) -> Iterator[list[Injected]]:
+        """Do something to about `rate` of the requests in the block, `most` of them; says what."""
+        self._tell({"seed": seed, "rate": rate, "kinds": kinds or tuple(Fault), "most": most})
+        done: list[Injected] = []
+        try:
+            yield done
+        finally:
+            done += [Injected(Fault(fault), *rest) for fault, *rest in self._tell({})["injected"]]
+
 
 @contextmanager
 def fault_proxy(upstream: str) -> Iterator[Proxy]:
     """A proxy before `upstream`, `host:port`; it does nothing until it is told to."""
-    host, _, port = upstream.rpartition(":")
-    proxy = Proxy((host, int(port)))
+    command = [sys.executable, str(Path(__file__)), *upstream.rsplit(":", 1)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield Proxy(process)
+        finally:
+            process.kill()
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+def main() -> None:
+    """Be the proxy until stdin ends."""
+    plan = _Plan((sys.argv[1], int(sys.argv[2])))
 
     class Handler(_Handler):
-        shared = proxy
+        shared = plan
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler, bind_and_activate=False) as server:
-        server.daemon_threads = True
-        server.request_queue_size = 128
-        server.allow_reuse_address = True
-        server.server_bind()
-        server.server_activate()
-        proxy.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield proxy
-        finally:
-            server.shutdown()
-            thread.join()
+    with _Server(("127.0.0.1", 0), Handler) as server:
+        plan.address = f"127.0.0.1:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        for line in sys.stdin:
+            print(json.dumps({"address": plan.address, **plan.obey(json.loads(line))}), flush=True)
+        server.shutdown()
 
 
 class _Cut(Exception):
@@ -152,7 +208,7 @@ class _Cut(Exception):
 
 
 class _Handler(socketserver.StreamRequestHandler):
-    shared: Proxy
+    shared: _Plan
     disable_nagle_algorithm = True
     wbufsize = -1
 
@@ -171,7 +227,6 @@ class _Handler(socketserver.StreamRequestHandler):
     def _serve(self, request: _Request, connection: http.client.HTTPConnection) -> None:
         proxy = self.shared
         fault = proxy.choose(request)
-        time.sleep(proxy.latency)
         if fault is Fault.CUT_BEFORE:
             proxy.note(fault, request)
             raise _Cut
@@ -226,7 +281,7 @@ class _Handler(socketserver.StreamRequestHandler):
     def _send(self, request: _Request, answer: _Answer, cut: int | None = None) -> None:
         lines = [f"HTTP/1.1 {answer.status} {answer.reason}"]
         upstream = "{}:{}".format(*self.shared.upstream)
-        ours = self.shared.endpoint.removeprefix("http://")
+        ours = self.shared.address
         for name, value in answer.headers:
             if name.lower() not in _HOP:
                 lines.append(f"{name}: {value.replace(upstream, ours)}")
@@ -250,3 +305,7 @@ def _forward(request: _Request, connection: http.client.HTTPConnection) -> _Answ
     answer = connection.getresponse()
     body = answer.read()
     return _Answer(answer.status, answer.reason, answer.getheaders(), body)
+
+
+if __name__ == "__main__":
+    main()

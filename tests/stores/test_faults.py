@@ -48,7 +48,6 @@ from stores.servers import SECRETS
 FAULTS, MANY_FAULTS = 60, 500
 RATES = (0.05, 0.15, 0.3)
 ENGINE = LocalEngine(quiet=True)
-BATCH_COVERED = 16  # before it are base offset and leader epoch, which no CRC is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def uploaded(
         for path in sorted(filter(Path.is_file, local.rglob("*"))):
             name = str(path.relative_to(local))
             write_file(f"{place.logs}/{name}", path.read_bytes(), place.sound)
-        proxy.can_flip = flippable(local)
+        proxy.may_flip(flippable(local))
         yield Uploaded(place, local)
 
 
@@ -106,22 +105,12 @@ def write_logs(folder: Path) -> None:
     (folder / "big-0" / f"{0:020d}.log").write_bytes(b"".join(batch([row]) for row in rows))
 
 
-def flippable(local: Path) -> Callable[[str, int], bool]:
-    """Bytes that a CRC is about: of batches in the logs, and of journals."""
-    starts = {
+def flippable(local: Path) -> dict[str, list[int]]:
+    """Where the batches of the logs begin."""
+    return {
         f"/logs/{path.relative_to(local)}": batch_starts(path.read_bytes())
         for path in local.rglob("*.log")
     }
-
-    def can_flip(path: str, position: int) -> bool:
-        if path.endswith(".json"):
-            return True
-        found = next((starts[name] for name in starts if path.endswith(name)), None)
-        if found is None:
-            return False
-        return position - max(at for at in found if at <= position) >= BATCH_COVERED
-
-    return can_flip
 
 
 def batch_starts(data: bytes) -> list[int]:

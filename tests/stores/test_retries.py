@@ -10,7 +10,8 @@ from builders import Row, batch
 from choosing import choose
 from ottla.batch.convert import Conversion
 from ottla.engine.local import LocalEngine
-from ottla.errors import PublishError, Row as AccountRow, Rule
+from ottla.errors import PublishError
+from ottla.errors import Row as AccountRow
 from ottla.format.attributes import Codec
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.run import run_output_job
@@ -27,6 +28,7 @@ from ottla.storage.writing import move_files, write_file
 from stores.conftest import Stores
 from stores.proxy import Fault, Proxy, fault_proxy
 from stores.servers import SECRETS
+from stores.test_faults import batch_starts
 
 STORES = ("moto", "gcs", "azure")
 ENGINE = LocalEngine(quiet=True)
@@ -43,7 +45,7 @@ class Place:
         return f"{self.base}/{name}"
 
     def asked(self) -> int:
-        return len(self.proxy.requests)
+        return self.proxy.asked()
 
 
 @pytest.fixture(scope="module", params=STORES)
@@ -74,8 +76,9 @@ def test_a_store_that_stays_down_is_named(place: Place, fault: Fault, hurry: Non
     ):
         read_bytes(uri, place.options)
     assert "run this again" in str(found.value)
-    attempts = 3 * 4 if place.name == "azure" else 8
-    assert place.asked() - before <= attempts
+    if fault is Fault.BUSY:  # where a connection ends, libraries open another at once
+        attempts = 4 if place.name == "azure" else 1
+        assert place.asked() - before <= 8 * attempts
 
 
 def test_what_is_final_is_not_sent_again(place: Place) -> None:
@@ -103,11 +106,8 @@ def test_an_object_that_was_replaced_by_a_shorter_one_is_found(place: Place, hur
     (entry,) = list_files(place.at("t-0"), place.options)
     with open_file(entry, place.options) as file:
         write_file(uri, b"".join(batches[:40]), place.options)
-        windows = list(read_windows(file))
-    violation = windows[-1].violation
-    assert violation is not None
-    assert violation.rule is Rule.SLICE_COMPLETE
-    assert f"shrank to {len(b''.join(batches[:40]))} bytes" in violation.detail
+        with pytest.raises(OSError, match=r"was replaced|vanished|shrank"):
+            list(read_windows(file))
 
 
 def test_a_move_whose_answers_are_lost_is_done_once(place: Place) -> None:
@@ -125,7 +125,7 @@ def test_a_changed_byte_of_a_batch_is_read_again(place: Place) -> None:
     chance = random.Random(1)
     data = b"".join(batch([Row(n, n, None, chance.randbytes(9000))]) for n in range(50))
     write_file(uri, data, place.options)
-    place.proxy.can_flip = lambda path, position: position % 9100 > 100
+    place.proxy.may_flip({f"flipped/t-0/{0:020d}.log": batch_starts(data)})
     with (
         place.proxy.faulty(3, 1.0, Fault.FLIP, most=3) as met,
         open_file(uri, place.options) as file,
@@ -140,7 +140,6 @@ def test_a_changed_byte_of_a_journal_is_read_again_or_refused(place: Place) -> N
     uri = place.at("j/commit.json")
     content = {"files": [{"staged": "f", "target": "t-0/0.log", "size": 3}], "account": []}
     write_file(uri, encode_json(content), place.options)
-    place.proxy.can_flip = lambda path, position: True
     for seed in range(5):
         with place.proxy.faulty(seed, 1.0, Fault.FLIP, most=2):
             assert read_json(uri, place.options) == {"version": 1, **content}

@@ -124,7 +124,7 @@ class _StagePart:
             with requests.counting():
                 finished = self.work(self.job, part)
             finished.account["seconds"] = round(time.perf_counter() - began, 3)
-            finished.account |= dict(zip(REQUESTS, requests.take(), strict=True))
+            finished.account.update(zip(REQUESTS, requests.take(), strict=True))
             mark_finished(self.job, key, finished)
         except FINAL_ERRORS as error:
             yield _error_row(error)

@@ -31,6 +31,7 @@ _ENDPOINTS: Final = {
 }
 _ATTEMPTS: Final = 6  # of patient file systems, at each request
 _PATIENCE: Final = 60.0  # seconds
+_AT_MOST_ONCE: Final = 0.1  # seconds in which a request may begin, but no second one
 _AZURE_HOSTS: Final = (".dfs.core.windows.net", ".blob.core.windows.net")
 
 
@@ -159,7 +160,7 @@ def _file_system(
     if store == AZURE:
         return _azure(account, endpoint, options)
     where = {"scheme": endpoint.scheme, "endpoint_override": endpoint.authority} if endpoint else {}
-    limit = timedelta(seconds=_PATIENCE) if is_patient else timedelta(milliseconds=1)
+    limit = timedelta(seconds=_PATIENCE) if is_patient else timedelta(seconds=_AT_MOST_ONCE)
     return fs.GcsFileSystem(
         anonymous=is_unsigned(store, options), retry_time_limit=limit, **where
     )

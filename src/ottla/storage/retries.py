@@ -19,21 +19,18 @@ from ottla.notices import STORE_TROUBLE
 Answer = TypeVar("Answer")
 
 _ATTEMPTS: Final = 8
-_AZURE_ATTEMPTS: Final = 3  # its library sends each request up to four times, whatever one says
 _FIRST_WAIT: Final = 0.1  # seconds; each wait is twice the one before
 _LONGEST_WAIT: Final = 10.0
-_PATIENCE: Final = 60.0  # seconds after which nothing is sent again
+_PATIENCE: Final = 30.0  # seconds after which nothing is sent again
 
+# In the words of the libraries, for keys may have any words and numbers in them.
 _PASSING: Final = re.compile(
-    r"NETWORK_CONNECTION|REQUEST_TIMEOUT|SLOW_DOWN|THROTTL|TOO_MANY_REQUESTS|SERVICE_UNAVAILABLE"
-    r"|INTERNAL_FAILURE|INTERNAL_ERROR|InternalError|ServerBusy|SlowDown|RequestTimeout"
-    r"|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED"
-    r"|\b(408|429|500|502|503|504)\b"
-    r"|curl|[Cc]onnection|[Tt]imed? ?out|end of file|incomplete|transport",
-)
-_FINAL: Final = re.compile(
-    r"ACCESS_DENIED|NO_SUCH_BUCKET|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|PERMISSION_DENIED"
-    r"|UNAUTHENTICATED|FAILED_PRECONDITION|INVALID_ARGUMENT|\b(400|401|403|404|405|409|412)\b"
+    r"AWS Error (NETWORK_CONNECTION|REQUEST_TIMEOUT|SLOW_DOWN|THROTTLING|SERVICE_UNAVAILABLE"
+    r"|INTERNAL_FAILURE|\w+ \(HTTP status (408|429|500|502|503|504)\))"
+    r"|google::cloud::Status\((UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|INTERNAL|ABORTED)"
+    r"|Azure Error: \[(ServerBusy|InternalError|OperationTimedOut)\]"
+    r"|Azure Error: \[\w*\] ((408|429|500|502|503|504)\b|Error while sending|Connection closed"
+    r"|Fail to get a new connection)"
 )
 
 
@@ -100,17 +97,14 @@ def is_passing(error: BaseException) -> bool:
     True
     >>> is_passing(OSError("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation"))
     True
-    >>> is_passing(OSError("AWS Error ACCESS_DENIED during GetObject operation: curl is not why"))
+    >>> is_passing(OSError("AWS Error ACCESS_DENIED during GetObject operation of 'SLOW_DOWN/503'"))
     False
-    >>> is_passing(FileNotFoundError("connection.log"))
+    >>> is_passing(OSError("google::cloud::Status(PERMISSION_DENIED: a@b.example has no access)"))
     False
     """
     if isinstance(error, ShortAnswerError | ConnectionError | TimeoutError):
         return True
-    if not isinstance(error, OSError) or isinstance(error, FileNotFoundError | PermissionError):
-        return False
-    text = str(error)
-    return _FINAL.search(text) is None and _PASSING.search(text) is not None
+    return isinstance(error, OSError) and _PASSING.search(str(error)) is not None
 
 
 def send(
@@ -126,26 +120,30 @@ def send(
     """
     counted = counted_requests() if requests is None else requests
     began = time.monotonic()
-    most = _AZURE_ATTEMPTS if uri.startswith("abfs") else _ATTEMPTS
-    for attempt in range(1, most + 1):
+    for attempt in range(1, _ATTEMPTS + 1):
         counted.add(count=1)
         try:
             return request()
         except OSError as error:
             waited = time.monotonic() - began
             wait = random.uniform(0.5, 1.0) * min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1))
-            if not is_passing(error) or (given_up is not None and given_up.is_set()):
+            if not is_passing(error):
+                raise named(operation, uri, error) from error
+            if given_up is not None and given_up.is_set():
                 raise
-            if attempt == most or waited + wait > _PATIENCE:
+            if attempt == _ATTEMPTS or waited + wait > _PATIENCE:
                 raise _exhausted(operation, uri, attempt, waited, error) from error
             STORE_TROUBLE.tell(waited + wait, f"{operation} {uri}", str(error))
             (given_up or threading.Event()).wait(wait)
-    raise AssertionError(most)
+    raise AssertionError(_ATTEMPTS)
 
 
-def _exhausted(
-    operation: str, uri: str, attempts: int, seconds: float, error: OSError
-) -> StoreError:
+def named(operation: str, uri: str, error: OSError) -> OSError:
+    """The same error with what it is about: some libraries do not say it."""
+    return error if error.errno is not None else type(error)(f"{operation} {uri}: {error}")
+
+
+def _exhausted(operation: str, uri: str, attempts: int, seconds: float, error: OSError) -> StoreError:
     return StoreError(
         f"{operation} {uri}: {attempts} attempts in {seconds:.0f} s failed, the last one with:"
         f" {error}; see whether the store can be reached and is not overloaded, then run this again"

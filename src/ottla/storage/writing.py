@@ -16,7 +16,7 @@ from ottla.storage.conditional_put import put_if_absent
 from ottla.storage.listing import exists
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect, put
 from ottla.storage.paths import Path, is_remote, join, local_path, real_path
-from ottla.storage.retries import counted_requests, send
+from ottla.storage.retries import counted_requests, named, send
 
 _WRITE_BACK_BYTES: Final = 8 << 20
 
@@ -92,7 +92,7 @@ def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterat
     """Stream a new file out; it is durable when the block ends."""
     if is_remote(path):
         system, key = connect(os.fspath(path), options, is_patient=True)
-        with system.open_output_stream(key) as stream:
+        with _named(os.fspath(path)), system.open_output_stream(key) as stream:
             yield stream
             counted_requests().add(1, stream.tell())
         return
@@ -104,6 +104,14 @@ def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterat
         stream.flush()
         os.fsync(stream.fileno())
     sync_directory(folder)
+
+
+@contextmanager
+def _named(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise named("writing", uri, error) from error
 
 
 class _FlushedFile(io.FileIO):
