@@ -125,7 +125,9 @@ def is_unsigned(store: str, options: StorageOptions) -> bool:
     Google's are tokens that anybody could use again: none goes to an emulator, without encryption.
     """
     endpoint = find_endpoint(store, options)
-    return options.anonymous or (store == GCS and endpoint is not None and endpoint.scheme == "http")
+    return options.anonymous or (
+        store == GCS and endpoint is not None and endpoint.scheme == "http"
+    )
 
 
 def connect(uri: str, options: StorageOptions) -> tuple[Any, str]:
@@ -146,8 +148,11 @@ def _file_system(store: str, account: str, bucket: str, options: StorageOptions)
         return _s3(bucket, endpoint, options)
     if store == AZURE:
         return _azure(account, endpoint, options)
-    where = {"scheme": endpoint.scheme, "endpoint_override": endpoint.authority} if endpoint else {}
-    return fs.GcsFileSystem(anonymous=is_unsigned(store, options), **where)
+    return fs.GcsFileSystem(
+        anonymous=is_unsigned(store, options),
+        scheme=endpoint.scheme if endpoint else "https",  # Arrow's own choice for anonymous: http
+        endpoint_override=endpoint.authority if endpoint else None,
+    )
 
 
 def _azure(account: str, endpoint: Endpoint | None, options: StorageOptions) -> Any:
