@@ -89,7 +89,9 @@ def s3proxy(folder: Path) -> Iterator[Store]:
     }
     properties = folder / "s3proxy.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    jvm = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    quiet = folder / "logback.xml"
+    quiet.write_text('<configuration><root level="OFF"/></configuration>')
+    jvm = ("-Xmx512m", "-XX:+UseSerialGC", f"-Dlogback.configurationFile={quiet}")
     command = java("org.gaul.s3proxy.Main", class_path(S3PROXY), *jvm)
     with _running([*command, "--properties", str(properties)], port, folder / "s3proxy.out"):
         yield _s3_store("s3proxy", settings["s3proxy.endpoint"])

@@ -209,7 +209,8 @@ class _Remote:
         try:
             data = send("reading", self._path, get, self._requests, self._closed)
         except OSError as error:
-            if isinstance(error, StoreError) or self._closed.is_set():
+            is_short = isinstance(error.__cause__, ShortAnswerError)
+            if (isinstance(error, StoreError) and not is_short) or self._closed.is_set():
                 raise
             if not exists(self._path, self._options):
                 raise _vanished(self._path) from error

@@ -10,7 +10,13 @@ from typing import Final
 from pyarrow import fs
 
 from ottla.storage.kept.source import Keeping
-from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect
+from ottla.storage.object_store import (
+    DEFAULT_OPTIONS,
+    GCS,
+    StorageOptions,
+    connect,
+    parse_address,
+)
 from ottla.storage.paths import Path, is_remote, local_path
 from ottla.storage.retries import send
 
@@ -56,9 +62,11 @@ def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[st
     if not is_remote(path):
         return sorted(os.listdir(local_path(path)))
     system, key = connect(os.fspath(path), options)
-    selector = fs.FileSelector(key)
+    # Arrow shows no folder of Google's store that has no object of its own.
+    deep = parse_address(os.fspath(path)).store == GCS
+    selector = fs.FileSelector(key, recursive=deep)
     found = send("listing", os.fspath(path), lambda: system.get_file_info(selector))
-    return sorted(item.base_name for item in found)
+    return sorted({item.path.removeprefix(f"{key}/").partition("/")[0] for item in found})
 
 
 def list_files(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[Entry]:

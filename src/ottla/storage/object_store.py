@@ -130,7 +130,9 @@ def is_unsigned(store: str, options: StorageOptions) -> bool:
     Google's are tokens that anybody could use again: none goes to an emulator, without encryption.
     """
     endpoint = find_endpoint(store, options)
-    return options.anonymous or (store == GCS and endpoint is not None and endpoint.scheme == "http")
+    return options.anonymous or (
+        store == GCS and endpoint is not None and endpoint.scheme == "http"
+    )
 
 
 def connect(
@@ -159,10 +161,12 @@ def _file_system(
         return _s3(bucket, endpoint, options, _ATTEMPTS if is_patient else 1)
     if store == AZURE:
         return _azure(account, endpoint, options)
-    where = {"scheme": endpoint.scheme, "endpoint_override": endpoint.authority} if endpoint else {}
-    limit = timedelta(seconds=_PATIENCE) if is_patient else timedelta(seconds=_AT_MOST_ONCE)
+    limit = _PATIENCE if is_patient else _AT_MOST_ONCE
     return fs.GcsFileSystem(
-        anonymous=is_unsigned(store, options), retry_time_limit=limit, **where
+        anonymous=is_unsigned(store, options),
+        scheme=endpoint.scheme if endpoint else "https",  # Arrow's own choice for anonymous: http
+        endpoint_override=endpoint.authority if endpoint else None,
+        retry_time_limit=timedelta(seconds=limit),
     )
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from ottla.storage.conditional_put import put_if_absent
-from ottla.storage.listing import exists
+from ottla.storage.listing import exists, list_files
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect, put
 from ottla.storage.paths import Path, is_remote, join, local_path, real_path
 from ottla.storage.retries import counted_requests, named, send
@@ -233,7 +233,13 @@ def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
         return
     if is_remote(path):
         system, key = connect(os.fspath(path), options)
-        send("deleting", os.fspath(path), partial(_delete, system.delete_dir, key))
+        # Google's store has no object for the folder itself. Servers that only speak S3 may not
+        # know the checksum of a request that deletes many objects.
+        with suppress(OSError):
+            system.delete_dir(key)
+        if exists(path, options):
+            for entry in list_files(path, options):
+                delete_file(entry.path, options)
         return
     while os.path.exists(local_path(path)):
         try:
