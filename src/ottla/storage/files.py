@@ -11,6 +11,8 @@ import select
 import stat
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
 
@@ -20,7 +22,7 @@ from ottla.errors import Violation
 from ottla.region import Bytes
 from ottla.storage.kept.source import KeptSource
 from ottla.storage.listing import Entry, exists, special_kind
-from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect
+from ottla.storage.object_store import DEFAULT_OPTIONS, GCS, StorageOptions, connect
 from ottla.storage.paths import Path, is_remote, local_path
 from ottla.storage.ranges import Ranges
 from ottla.storage.retries import ShortAnswerError, StoreError, counted_requests, send
@@ -173,9 +175,8 @@ class _Remote:
         self._closed = threading.Event()
         self._path = path
         self._options = options
-        self._connect = lambda: system.open_input_file(key)
-        self._stream = self._open()
-        self.size = int(self._stream.size())
+        self._connect = lambda: _sized(system.open_input_file(key))
+        self._stream, self.size = self._open()
         self._ranges = Ranges(self._fetch, self.size)
 
     def read(self, target: Bytes, position: int) -> int:
@@ -194,12 +195,13 @@ class _Remote:
     def _fetch(self, position: int, size: int) -> bytes:
         def get() -> bytes:
             if self._stream is None:
-                self._stream = self._connect()
+                self._stream, _ = self._connect()
             try:
-                data: bytes = self._stream.read_at(size, position)
-            except ValueError as error:  # a file of Google's closes itself when a request fails
+                with _not_closed():
+                    data: bytes = self._stream.read_at(size, position)
+            except ConnectionError:
                 self._stream = None
-                raise ConnectionError("the connection was closed") from error
+                raise
             if len(data) < size:
                 raise ShortAnswerError(
                     f"{len(data)} bytes came of the {size} from byte {position} on"
@@ -224,17 +226,33 @@ class _Remote:
 
         Arrow does not: where a shorter object of S3 ends, it gives bytes that nobody sent.
         """
-        self._stream = self._open()
-        if self._stream.size() != self.size:
+        self._stream, size = self._open()
+        if size != self.size:
             raise _replaced(self._path)
 
-    def _open(self) -> Any:
+    def _open(self) -> tuple[Any, int]:
+        if self._path.startswith(GCS):  # Arrow begins to read the object, and then reads parts
+            self._requests.add(count=1)
         return send("opening", self._path, self._connect, self._requests, self._closed)
 
     def close(self) -> None:
         self._closed.set()
         if self._ranges.close() and self._stream is not None:  # else who reads last lets go of it
             self._stream.close()
+
+
+def _sized(stream: Any) -> tuple[Any, int]:
+    with _not_closed():
+        return stream, int(stream.size())
+
+
+@contextmanager
+def _not_closed() -> Iterator[None]:
+    """Say what happened to a file of Google's store: a request failed, and so it closed itself."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConnectionError("the connection was closed") from error
 
 
 class _Pipe:

@@ -124,6 +124,8 @@ def send(
         counted.add(count=1)
         try:
             return request()
+        except ValueError as error:  # Arrow's, of an answer or a name that makes no sense
+            raise OSError(f"{operation} {uri}: {error}") from error
         except OSError as error:
             waited = time.monotonic() - began
             wait = random.uniform(0.5, 1.0) * min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1))
