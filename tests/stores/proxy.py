@@ -95,14 +95,14 @@ class _Plan:
     def choose(self, request: _Request) -> Fault | None:
         with self.lock:
             self.requests.append((request.method, request.path))
-            if self.left == 0 or self.chance.random() >= self.rate:
+            if self.left <= 0 or self.chance.random() >= self.rate:
                 return None
-            self.left -= 1
             return self.chance.choice(self.kinds)
 
     def note(self, fault: Fault, request: _Request) -> None:
         with self.lock:
             self.injected.append(Injected(fault, request.method, request.path))
+            self.left -= 1
 
     def flipped(self, request: _Request, answer: _Answer) -> bytes | None:
         """The body with one byte changed; None where nobody could find that."""

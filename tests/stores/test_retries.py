@@ -140,15 +140,16 @@ def test_a_changed_byte_of_a_batch_is_read_again(place: Place) -> None:
     assert all((each.batches.crc == each.batches.computed_crc).all() for each in windows)
 
 
-def test_a_changed_byte_of_a_journal_is_read_again_or_refused(place: Place) -> None:
+def test_a_changed_byte_of_a_journal_is_read_again_or_refused(place: Place, hurry: None) -> None:
     uri = place.at("j/commit.json")
     content = {"files": [{"staged": "f", "target": "t-0/0.log", "size": 3}], "account": []}
     write_file(uri, encode_json(content), place.options)
-    for seed in range(5):
+    for seed in range(2):
         with place.proxy.faulty(seed, 1.0, Fault.FLIP, most=2):
             assert read_json(uri, place.options) == {"version": 1, **content}
-        with place.proxy.faulty(seed, 1.0, Fault.FLIP), pytest.raises(PublishError):
-            read_json(uri, place.options)
+    refused = (PublishError, retries.StoreError)  # Google's library has a checksum of its own
+    with place.proxy.faulty(3, 1.0, Fault.FLIP), pytest.raises(refused, match=r"commit\.json"):
+        read_json(uri, place.options)
 
 
 def test_accounts_say_what_was_asked_for(place: Place) -> None:

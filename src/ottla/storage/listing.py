@@ -11,6 +11,7 @@ from pyarrow import fs
 
 from ottla.storage.kept.source import Keeping
 from ottla.storage.object_store import (
+    AZURE,
     DEFAULT_OPTIONS,
     GCS,
     StorageOptions,
@@ -50,9 +51,18 @@ def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
     """Whether there is a file or directory."""
     if not is_remote(path):
         return os.path.exists(local_path(path))
-    system, key = connect(os.fspath(path), options)
-    info = send("looking for", os.fspath(path), lambda: system.get_file_info(key))
-    return bool(info.type != fs.FileType.NotFound)
+    return bool(_look_for(os.fspath(path), options).type != fs.FileType.NotFound)
+
+
+def _look_for(uri: str, options: StorageOptions) -> fs.FileInfo:
+    system, key = connect(uri, options)
+    info = send("looking for", uri, lambda: system.get_file_info(key))
+    if info.type == fs.FileType.NotFound and parse_address(uri).store == AZURE:
+        # Arrow looks at the first name that begins like this one: OUT.ottla comes before OUT/.
+        selector = fs.FileSelector(key, allow_not_found=True)
+        if send("looking for", uri, lambda: system.get_file_info(selector)):
+            return fs.FileInfo(key, fs.FileType.Directory)
+    return info
 
 
 def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
@@ -142,7 +152,7 @@ def special_kind(status: os.stat_result) -> str | None:
 def _list_remote(uri: str, options: StorageOptions) -> Iterator[Entry]:
     system, key = connect(uri, options)
     root = uri.rstrip("/")
-    info = send("looking for", uri, lambda: system.get_file_info(key))
+    info = _look_for(uri, options)
     if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(f"no such object or prefix: {uri}")
     if info.type == fs.FileType.File:

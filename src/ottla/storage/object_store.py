@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from pyarrow import fs
 
 from ottla.errors import OptionError
-from ottla.storage.retries import counted_requests, send
+from ottla.storage.retries import ShortAnswerError, counted_requests, send
 
 S3: Final = "s3"
 GCS: Final = "gs"
@@ -233,6 +233,20 @@ def put(uri: str, data: bytes, options: StorageOptions) -> None:
     def write() -> None:
         with system.open_output_stream(key) as stream:
             stream.write(data)
+        require_whole(system, key, uri, len(data))
 
     send("writing", uri, write)
     counted_requests().add(size=len(data))
+
+
+def require_whole(system: Any, key: str, uri: str, size: int) -> None:
+    """Refuse an upload to Google's store of which a part is missing.
+
+    Its library asks how far an upload came when an answer is lost, and believes that it is done.
+    """
+    if parse_address(uri).store != GCS:
+        return
+    counted_requests().add(count=1)
+    found = system.get_file_info(key).size or 0
+    if found != size:
+        raise ShortAnswerError(f"{found} of {size} bytes were written to {uri}")

@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from ottla.storage.conditional_put import put_if_absent
 from ottla.storage.listing import exists, list_files
-from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect, put
+from ottla.storage.object_store import (
+    DEFAULT_OPTIONS,
+    StorageOptions,
+    connect,
+    put,
+    require_whole,
+)
 from ottla.storage.paths import Path, is_remote, join, local_path, real_path
 from ottla.storage.retries import counted_requests, named, send
 
@@ -92,9 +98,12 @@ def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterat
     """Stream a new file out; it is durable when the block ends."""
     if is_remote(path):
         system, key = connect(os.fspath(path), options, is_patient=True)
-        with _named(os.fspath(path)), system.open_output_stream(key) as stream:
-            yield stream
-            counted_requests().add(1, stream.tell())
+        with _named(os.fspath(path)):
+            with system.open_output_stream(key) as stream:
+                yield stream
+                size = stream.tell()
+            require_whole(system, key, os.fspath(path), size)
+        counted_requests().add(1, size)
         return
     target = local_path(path)
     folder = os.path.dirname(target) or "."
