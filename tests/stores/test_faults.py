@@ -21,7 +21,6 @@ import ottla
 from builders import Row, batch
 from choosing import choose
 from jobs.test_write import some_rows, table
-from jobs.topics import write_partition
 from ottla.batch.convert import Conversion
 from ottla.catalog.catalog import list_catalog
 from ottla.engine.local import LocalEngine
@@ -97,12 +96,18 @@ def uploaded(
 
 
 def write_logs(folder: Path) -> None:
-    """Small segments of every kind, and one that takes several requests."""
-    write_partition(folder / "orders-0", seed=1)
+    """Two small segments, and one that takes several requests."""
     chance = random.Random(5)
-    rows = (Row(n, 1_700_000_000_000 + n, b"k", chance.randbytes(60_000)) for n in range(130))
-    (folder / "big-0").mkdir()
-    (folder / "big-0" / f"{0:020d}.log").write_bytes(b"".join(batch([row]) for row in rows))
+    sizes = {"orders-0": [(0, 200), (40, 200)], "big-0": [(0, 200_000)]}
+    for name, segments in sizes.items():
+        (folder / name).mkdir(parents=True)
+        for base, size in segments:
+            rows = (
+                Row(n, 1_700_000_000_000 + n, b"k", chance.randbytes(size))
+                for n in range(base, base + 40)
+            )
+            data = b"".join(batch([row]) for row in rows)
+            (folder / name / f"{base:020d}.log").write_bytes(data)
 
 
 def flippable(local: Path) -> dict[str, list[int]]:
