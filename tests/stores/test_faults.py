@@ -44,9 +44,12 @@ from stores.conftest import Stores
 from stores.proxy import Fault, Injected, Proxy, fault_proxy
 from stores.servers import SECRETS
 
-FAULTS, MANY_FAULTS = 60, 500
+# So many faults at least: 60 in all, and 500 in `make soak`. Google's and Azure's libraries wait for
+# a second or more after each.
+FAULTS = {"moto": 30, "gcs": 15, "azure": 15}
+MANY_FAULTS = {"moto": 250, "gcs": 125, "azure": 125}
 RATES = (0.05, 0.15, 0.4)
-AT_ONCE = 12  # faults of one trial
+AT_ONCE = 6  # faults of one trial
 ENGINE = LocalEngine(quiet=True)
 
 
@@ -65,16 +68,13 @@ class Place:
 
 
 class Uploaded(NamedTuple):
-    """A place with logs in it, and the same logs on this disk."""
+    """A place with logs in it."""
 
+    store: str
     place: Place
-    local: Path
 
 
-STORES = ("moto", "gcs", "azure")
-
-
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module", params=FAULTS)
 def uploaded(
     request: pytest.FixtureRequest, stores: Stores, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Uploaded]:
@@ -92,7 +92,7 @@ def uploaded(
             name = str(path.relative_to(local))
             write_file(f"{place.logs}/{name}", path.read_bytes(), place.sound)
         proxy.may_flip(flippable(local))
-        yield Uploaded(place, local)
+        yield Uploaded(request.param, place)
 
 
 def write_logs(folder: Path) -> None:
@@ -240,9 +240,7 @@ def run_trials(place: Place, wanted: int) -> tuple[Counter[Fault], Counter[str]]
     return faults, endings
 
 
-def run_trial(
-    place: Place, name: str, seed: int, expected: Expected
-) -> tuple[list[Injected], str]:
+def run_trial(place: Place, name: str, seed: int, expected: Expected) -> tuple[list[Injected], str]:
     operation, out = OPERATIONS[name], f"{place.root}/trial-{seed}"
     ending, result = "completed", None
     with place.proxy.faulty(seed, RATES[seed % len(RATES)], most=AT_ONCE) as met:
@@ -273,7 +271,7 @@ def tell(faults: Counter[Fault], endings: Counter[str]) -> None:
 
 
 def test_faults_lose_nothing_double_nothing_and_hide_nothing(uploaded: Uploaded) -> None:
-    faults, endings = run_trials(uploaded.place, FAULTS)
+    faults, endings = run_trials(uploaded.place, FAULTS[uploaded.store])
     tell(faults, endings)
     assert len(faults) > len(Fault) // 2
     assert endings.total() >= len(OPERATIONS)
@@ -281,7 +279,7 @@ def test_faults_lose_nothing_double_nothing_and_hide_nothing(uploaded: Uploaded)
 
 @pytest.mark.soak
 def test_many_faults(uploaded: Uploaded) -> None:
-    tell(*run_trials(uploaded.place, MANY_FAULTS))
+    tell(*run_trials(uploaded.place, MANY_FAULTS[uploaded.store]))
 
 
 @pytest.mark.parametrize("fault", [each for each in Fault if each is not Fault.FLIP])

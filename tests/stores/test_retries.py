@@ -162,7 +162,11 @@ def test_accounts_say_what_was_asked_for(place: Place) -> None:
     chosen = choose(place.at("counted"), storage=place.options)
     before, account = place.asked(), list[AccountRow]()
     options = VerifyOptions(storage=place.options)
-    assert not [row for row in verify(ENGINE, chosen.partitions, options, account) if row["severity"] == "error"]
+    assert not [
+        row
+        for row in verify(ENGINE, chosen.partitions, options, account)
+        if row["severity"] == "error"
+    ]
     assert [row["requestBytes"] for row in account] == [sizes[0], sizes[1]]
     asked = place.asked() - before
     assert sum(row["requests"] for row in account) == asked

@@ -112,7 +112,9 @@ def _is_row(row: Any) -> bool:
     """Whether a row that was read has what `account_row` gives."""
     if not isinstance(row, Mapping):
         return False
-    numbers = [row.get(name) for name in (*_COUNTS, "violations", "seconds") if name not in REQUESTS]
+    numbers = [
+        row.get(name) for name in (*_COUNTS, "violations", "seconds") if name not in REQUESTS
+    ]
     numbers += [row.get(name, 0) for name in REQUESTS]
     optional = [row.get(name, "") for name in ("partition", "firstOffset", "lastOffset")]
     return (

@@ -176,6 +176,7 @@ class _Remote:
         self._path = path
         self._options = options
         self._connect = lambda: _sized(system.open_input_file(key))
+        self._stream: Any
         self._stream, self.size = self._open()
         self._ranges = Ranges(self._fetch, self.size)
 

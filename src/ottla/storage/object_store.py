@@ -135,9 +135,7 @@ def is_unsigned(store: str, options: StorageOptions) -> bool:
     )
 
 
-def connect(
-    uri: str, options: StorageOptions, *, is_patient: bool = False
-) -> tuple[Any, str]:
+def connect(uri: str, options: StorageOptions, *, is_patient: bool = False) -> tuple[Any, str]:
     """The file system of a URI, and the path in it.
 
     A patient one sends requests again by itself, for uploads that nobody could begin anew. Others
@@ -193,9 +191,7 @@ def find_region(options: StorageOptions) -> str | None:
     return options.region or next(filter(None, map(os.environ.get, names)), None)
 
 
-def _s3(
-    bucket: str, endpoint: Endpoint | None, options: StorageOptions, attempts: int
-) -> Any:
+def _s3(bucket: str, endpoint: Endpoint | None, options: StorageOptions, attempts: int) -> Any:
     region = find_region(options)
     if region is None:
         region = "us-east-1" if endpoint else fs.resolve_s3_region(bucket)

@@ -145,7 +145,9 @@ def named(operation: str, uri: str, error: OSError) -> OSError:
     return error if error.errno is not None else type(error)(f"{operation} {uri}: {error}")
 
 
-def _exhausted(operation: str, uri: str, attempts: int, seconds: float, error: OSError) -> StoreError:
+def _exhausted(
+    operation: str, uri: str, attempts: int, seconds: float, error: OSError
+) -> StoreError:
     return StoreError(
         f"{operation} {uri}: {attempts} attempts in {seconds:.0f} s failed, the last one with:"
         f" {error}; see whether the store can be reached and is not overloaded, then run this again"

@@ -257,7 +257,8 @@ def _validate(
             verdicts = []
     # Two directories may hold one partition: of a second broker, or one that is being moved.
     known = {"path": partition.path, "violations": count, "skippedBatches": len(skipped)}
-    accounts.append(account_row(*partition.name, **dict(zip(REQUESTS, requests.take(), strict=True))))
+    sent, size = requests.take()
+    accounts.append(acsentrow(*partition.name, requests=sent, requestBytes=size))
     account = add_rows(accounts) | known
     verdicts.append({"account": json.dumps(account)})
     yield pa.RecordBatch.from_pylist(verdicts, VERDICT_SCHEMA)
