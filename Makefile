@@ -12,11 +12,11 @@ SPARKS := 4.0.5 4.1.4 4.2.1 4.3.0
 # A file's tests stay together, for what they share; each process has a Spark of its own.
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
-ELSEWHERE := kafka or browser or faults or soak or spark_long or spark_versions or newcomer
+ELSEWHERE := kafka or browser or stores or faults or soak or spark_long or spark_versions or newcomer
 INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tests/arrow tests/interpreted)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-spark test-spark-versions test-kafka test-browser test-faults test-newcomer soak \
+.PHONY: help demo test test-nojit test-spark test-spark-versions test-kafka test-browser test-stores test-faults test-newcomer soak \
 	lint types docs bench captures constraints java
 
 help: ## Show this list
@@ -50,6 +50,12 @@ test-browser: $(READY) ## The HTML report in Chromium
 		echo 'The browser tests need Chromium and its driver' \
 			'(Debian: apt-get install chromium chromium-driver).' >&2; exit 2; }
 	$(PYTEST) -m browser
+
+test-stores: $(READY) java ## Object stores on loopback: S3 twice, Google's, Azure's
+	@export PATH="$$PATH:/usr/local/go/bin"; for needed in mvn node npm go; do \
+		command -v $$needed >/dev/null || echo "Without $$needed, the tests of the store that needs it" \
+			'are skipped (Debian: apt-get install maven nodejs npm golang).' >&2; done
+	$(PYTEST) -m 'stores and not soak'
 
 test-faults: $(READY) java ## Full disks, killed processes, crashes at every system call
 	@command -v strace >/dev/null || { test "$$(id -u)" = 0 && apt-get install -y -qq strace >/dev/null 2>&1; } || \

@@ -14,6 +14,7 @@ from benchmarks import (
     bench_jobs,
     bench_kafka,
     bench_lake,
+    bench_latency,
     bench_log,
     bench_rules,
     bench_scale,
@@ -44,6 +45,7 @@ WHOLE = {
     "clone": bench_clone,
     "avro": bench_avro,
     "lake": bench_lake,
+    "latency": bench_latency,
 }
 BY_HAND = {"scale": bench_scale}  # makes millions of files
 BENCHMARKS = PER_FILE | WHOLE

@@ -19,6 +19,7 @@ LAKE_TO_PARQUET = 0.9
 AVRO_TO_FASTAVRO = 30.0
 AVRO_TO_PYRUHVRO = 1.5
 TIERED_TO_PARTS = 0.6
+LATE_TO_PROMPT = 0.7  # of a scan on S3 with 50 ms for each request
 CLONE_TO_COPY = 0.7  # of `cp -r` and `sync`, with cold caches
 COMPACT_GROWTH = 1.2  # ten times the records may take so much more than ten times the time
 

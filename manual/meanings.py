@@ -74,6 +74,8 @@ ACCOUNT: Final = {
     "skippedBatches": "batches that were left out",
     "quarantinedBytes": "bytes that went to the quarantine",
     "lostOffsets": "offsets that are not in the output and should be",
+    "requests": "requests that tasks sent to object stores",
+    "requestBytes": "bytes of objects that these requests read or wrote",
     "firstOffset": "the first offset of the output; null if it has none",
     "lastOffset": "the last one",
     "violations": "broken rules that were found",

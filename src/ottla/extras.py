@@ -9,6 +9,8 @@ from ottla.errors import OptionError
 EXTRAS: Final = {
     "spark": ("pyspark>=4.0", "pandas<3"),
     "s3": ("boto3>=1.40",),
+    "gcs": ("google-cloud-storage>=3.0",),
+    "azure": ("azure-storage-blob>=12.25", "azure-identity>=1.20"),
     "pandas": ("pandas<3",),
     "polars": ("polars>=1.20",),
     "duckdb": ("duckdb>=1.3",),

@@ -4,6 +4,7 @@ import sys
 import time
 
 _MOMENT = 1.0  # seconds that need no explanation
+_OFTEN = 10.0  # seconds in which nobody wants to read the same again
 
 
 class Compiling:
@@ -27,3 +28,26 @@ class Compiling:
 
 
 COMPILING = Compiling()
+
+
+class StoreTrouble:
+    """Says that an object store is waited for, and why, every few seconds at most."""
+
+    def __init__(self) -> None:
+        self.quiet = False
+        self._told_at: float | None = None
+
+    def tell(self, waited: float, what: str, why: str) -> None:
+        """Called before a request is sent again, `waited` seconds after it was sent first."""
+        now = time.monotonic()
+        if waited < _MOMENT or self.quiet:
+            return
+        if self._told_at is not None and now - self._told_at < _OFTEN:
+            return
+        self._told_at = now
+        line = " ".join(f"ottla: waiting for a store: {what}: {why}".split())
+        sys.stderr.write(f"{line if line.isprintable() else ascii(line)}\n")
+        sys.stderr.flush()
+
+
+STORE_TROUBLE = StoreTrouble()

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,13 +29,16 @@ def s3_server() -> Iterator[Server]:
     """A server with one bucket, empty."""
     server = Server()
     moto = DomainDispatcherApplication(create_backend_app)
+    # moto looks whether an object is there, then writes it; two threads may both look first.
+    one_at_a_time = threading.Lock()
 
     def remember(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         wanted = environ.get("HTTP_RANGE", "")
         if environ["REQUEST_METHOD"] == "GET" and wanted.startswith("bytes="):
             first, last = wanted.removeprefix("bytes=").split("-")
             server.reads.append((environ["PATH_INFO"], int(first), int(last)))
-        return moto(environ, start_response)  # type: ignore[no-any-return]
+        with one_at_a_time if "HTTP_IF_NONE_MATCH" in environ else nullcontext():
+            return moto(environ, start_response)  # type: ignore[no-any-return]
 
     listener = make_server("127.0.0.1", 0, remember, threaded=True)
     server.endpoint = f"http://127.0.0.1:{listener.server_port}"

@@ -5,6 +5,9 @@ part, and decides where there is none.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +32,9 @@ from ottla.log.read.windows import read_windows
 from ottla.storage.files import File, open_remaining
 from ottla.storage.object_store import StorageOptions
 from ottla.storage.paths import is_remote
+
+
+_LOOKS_AT_ONCE: Final = 8
 
 
 def read_index(segment: Segment, storage: StorageOptions) -> OffsetIndex | None:
@@ -96,11 +102,18 @@ def find_batch_starts(segment: Segment, every: int, storage: StorageOptions) -> 
         if index is not None and index.position.size:
             unit = 0 if kept is None else kept.chunk_bytes
             chosen = _entries_apart(index, every - every % max(unit, 1), file.size)
-            if all(points_at_batch(file, index, row) for row in chosen):
+            if _all_point_at_batches(file, index, chosen):
                 return [int(index.position[row]) for row in chosen]
         if is_remote(segment.log.path) or kept is not None:
             return []
         return list(_walk_apart(file, every))
+
+
+def _all_point_at_batches(file: File, index: OffsetIndex, rows: list[int]) -> bool:
+    if not is_remote(file.path):
+        return all(points_at_batch(file, index, row) for row in rows)
+    with ThreadPoolExecutor(_LOOKS_AT_ONCE, "ottla-looks") as pool:  # each is a request
+        return all(pool.map(partial(points_at_batch, file, index), rows))
 
 
 def _entries_apart(index: OffsetIndex, every: int, size: int) -> list[int]:

@@ -23,7 +23,7 @@ from ottla.errors import (
     UnsupportedError,
     WordedError,
 )
-from ottla.notices import COMPILING
+from ottla.notices import COMPILING, STORE_TROUBLE
 from ottla.version import VERSION
 
 # What runs a command is imported when its flags are parsed: help must not wait for Numba or Arrow.
@@ -141,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser(chosen).parse_args(words)
     if logging.lastResort is not None:  # it prints the warnings of those who set up no logging
         logging.lastResort.setFormatter(_LogLine())
-    COMPILING.quiet = getattr(arguments, "quiet", False)
+    COMPILING.quiet = STORE_TROUBLE.quiet = getattr(arguments, "quiet", False)
     try:
         tell_waiting(arguments)
         with claim(arguments):

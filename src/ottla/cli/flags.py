@@ -118,7 +118,7 @@ def add_selection(parser: argparse.ArgumentParser, *, paths: str = "+") -> None:
         "paths",
         nargs=paths,
         metavar="PATH",
-        help="a log directory or a partition; s3://, gs://, abfs:// and hdfs:// too",
+        help="a log directory or a partition; s3://, gs:// and abfs:// too",
     )
     add_partitions(parser)
 

@@ -16,10 +16,10 @@ from ottla.log.write.extent import stage_log_starts
 from ottla.publish.account import account_row, combine_accounts, write_account
 from ottla.publish.checked import FinishedPartition, StagedFile
 from ottla.publish.job import Job
-from ottla.publish.journal import commit, publish, require_one_disk, staged_path
+from ottla.publish.journal import commit, publish, require_publishable, staged_path
 from ottla.publish.locks import claim_output, lock_output
 from ottla.storage.listing import Entry, exists, list_names
-from ottla.storage.object_store import S3_SCHEMES, StorageOptions
+from ottla.storage.object_store import StorageOptions, parse_address
 from ottla.storage.paths import is_remote, join, local_path, real_path
 from ottla.storage.writing import make_folders
 
@@ -99,7 +99,7 @@ def claim_apart(out: str, paths: Iterable[str]) -> Iterator[None]:
     Fails at once if another process writes to OUT.
     """
     require_apart(out, paths)  # to claim it makes folders
-    require_one_disk(out)
+    require_publishable(out)
     with claim_output(out):
         yield
 
@@ -120,8 +120,8 @@ def _real(path: str) -> str:
     """The one name of a place: without links, and with one name for each store."""
     if not is_remote(path):
         return real_path(path)
-    scheme, _, rest = path.partition("://")
-    return f"{'s3' if scheme in S3_SCHEMES else scheme}://{posixpath.normpath(rest)}"
+    address = parse_address(path)
+    return posixpath.normpath(f"{address.store}:{address.account}/{address.bucket}/{address.key}")
 
 
 def _holds(folder: str, path: str) -> bool:

@@ -30,10 +30,11 @@ from ottla.jobs.output import (
     require_empty,
     require_room,
 )
-from ottla.publish.account import read_account
+from ottla.publish.account import REQUESTS, read_account
 from ottla.publish.checked import FinishedPartition
 from ottla.publish.job import Job, job_name
 from ottla.publish.journal import finished_partitions, is_published, mark_finished, run_job
+from ottla.storage.retries import Requests
 
 _ERRORS: Final = pa.schema([pa.field("error", pa.binary(), nullable=False)])
 # To try again does not help against these.
@@ -118,10 +119,12 @@ class _StagePart:
 
     def __call__(self, item: tuple[str, OutputPart]) -> Iterator[pa.RecordBatch]:
         key, part = item
-        began = time.perf_counter()
+        began, requests = time.perf_counter(), Requests()
         try:
-            finished = self.work(self.job, part)
+            with requests.counting():
+                finished = self.work(self.job, part)
             finished.account["seconds"] = round(time.perf_counter() - began, 3)
+            finished.account.update(zip(REQUESTS, requests.take(), strict=True))
             mark_finished(self.job, key, finished)
         except FINAL_ERRORS as error:
             yield _error_row(error)

@@ -10,6 +10,7 @@ from ottla.publish.checked import encode_json, read_json
 from ottla.publish.job import Job
 from ottla.storage.writing import write_file
 
+REQUESTS: Final = ("requests", "requestBytes")  # journals of older versions have none
 _COUNTS: Final = (
     "readBytes",
     "readBatches",
@@ -21,6 +22,7 @@ _COUNTS: Final = (
     "skippedBatches",
     "quarantinedBytes",
     "lostOffsets",
+    *REQUESTS,
 )
 FILE: Final = "account.json"
 
@@ -50,7 +52,10 @@ def add_rows(rows: Iterable[Mapping[str, Any]]) -> Row:
     row = account_row(
         parts[0]["topic"],
         parts[0]["partition"],
-        **{name: sum(part[name] for part in parts) for name in (*_COUNTS, "violations", "seconds")},
+        **{
+            name: sum(part.get(name, 0) for part in parts)
+            for name in (*_COUNTS, "violations", "seconds")
+        },
         firstOffset=min(first, default=None),
         lastOffset=max(last, default=None),
     )
@@ -107,7 +112,10 @@ def _is_row(row: Any) -> bool:
     """Whether a row that was read has what `account_row` gives."""
     if not isinstance(row, Mapping):
         return False
-    numbers = [row.get(name) for name in (*_COUNTS, "violations", "seconds")]
+    numbers = [
+        row.get(name) for name in (*_COUNTS, "violations", "seconds") if name not in REQUESTS
+    ]
+    numbers += [row.get(name, 0) for name in REQUESTS]
     optional = [row.get(name, "") for name in ("partition", "firstOffset", "lastOffset")]
     return (
         isinstance(row.get("topic", 0), str | None)

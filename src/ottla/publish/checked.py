@@ -8,6 +8,7 @@ import json
 import os
 import re
 import stat
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,8 @@ from ottla.strangers import distrust
 
 _VERSION: Final = 1
 _MAX_BYTES: Final = 256 << 20  # a commit of a million files
+_CHECKSUM: Final = "checksum"
+_READS: Final = 3
 _MAX_NAME: Final = 255  # of any file system
 _MAX_SIZE: Final = 2**63 - 1
 _EXPORTED: Final = re.compile(
@@ -91,27 +94,47 @@ def own_sizes(folder: str) -> dict[str, int]:
 
 def read_json(path: str, storage: StorageOptions) -> dict[str, Any]:
     """An object of a journal; what is broken, too large, newer or another's is refused."""
-    data = _read_remote(path, storage) if is_remote(path) else _read_own(local_path(path))
+    if not is_remote(path):
+        return _decode_json(_read_own(local_path(path)), path)
+    for _ in range(_READS - 1):  # what was changed on the way may come whole the next time
+        with suppress(PublishError):
+            return _decode_json(_read_remote(path, storage), path)
+    return _decode_json(_read_remote(path, storage), path)
+
+
+def _decode_json(data: bytes, path: str) -> dict[str, Any]:
     try:
         content = json.loads(data)
+        told = content.pop(_CHECKSUM, None) if isinstance(content, dict) else None
+        is_whole = told is None or told == _checksum(content)  # older versions wrote none
     except (ValueError, RecursionError) as error:
         raise _refused(path, "is not JSON as a job writes it") from error
     if not isinstance(content, dict):
         raise _refused(path, "is not JSON as a job writes it")
     if content.get("version", _VERSION) != _VERSION:
         raise _refused(path, "was written by a newer ottla")
+    if not is_whole:
+        raise _refused(path, "was changed after a job wrote it: its checksum does not fit")
     return content
 
 
 def encode_json(content: Mapping[str, Any]) -> bytes:
-    """The bytes of a file of a journal; more than anybody would read is refused here."""
-    data = json.dumps({"version": _VERSION, **content}, indent=1).encode()
+    """The bytes of a file of a journal, with a checksum: no other part of it would show a flaw.
+
+    More than anybody would read is refused here.
+    """
+    whole = {"version": _VERSION, **content}
+    data = json.dumps({**whole, _CHECKSUM: _checksum(whole)}, indent=1).encode()
     if len(data) > _MAX_BYTES:
         raise PublishError(
-            f"a journal of this job would have {len(data)} bytes, more than {_MAX_BYTES}: it has too"
-            " many files; choose fewer topics or partitions at once"
+            f"a journal of this job would have {len(data)} bytes, more than {_MAX_BYTES}: it has"
+            " too many files; choose fewer topics or partitions at once"
         )
     return data
+
+
+def _checksum(content: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, indent=1).encode())
 
 
 def _read_remote(path: str, storage: StorageOptions) -> bytes:

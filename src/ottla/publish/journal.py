@@ -42,6 +42,7 @@ from ottla.publish.checked import (
 )
 from ottla.publish.job import Job, journal_folder
 from ottla.publish.locks import LOCK, PUBLISHED, busy, claim_output, lock_output, locked
+from ottla.storage.conditional_put import require_client
 from ottla.storage.listing import exists, list_files, list_names
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.storage.paths import is_remote, join, local_path
@@ -72,7 +73,7 @@ def run_job(out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS) -> I
     nobody takes it for a dead one.
     """
     job = Job(out, name, storage)
-    require_one_disk(out)
+    require_publishable(out)
     with claim_output(out), locked(job) as mine:
         if not mine:
             raise PublishError(f"another process is running this job: {job.folder}")
@@ -120,6 +121,7 @@ def _forget_if_taken_away(job: Job) -> None:
     there = _published_sizes(job, files)
     cut = [file for file in files if there.get(file.target, -1) < file.size]
     if cut and len(there) == 0:
+        delete_file(job.path(_COMMIT), job.storage)  # a copy that was killed may have left it
         delete_file(job.path(PUBLISHED), job.storage)
     elif cut:
         target = join(job.out, cut[0].target)
@@ -190,7 +192,13 @@ def finished_partitions(job: Job) -> dict[str, FinishedPartition]:
 def commit(job: Job, files: Sequence[StagedFile], account: Sequence[Mapping[str, Any]]) -> None:
     """Decide what the job publishes, once; whoever comes later follows the first."""
     _check_commit(job, files)
-    content = {"files": [file._asdict() for file in files], "account": list(account)}
+    # Whose commit it is can be told by its bytes, also where the answer to a put was lost.
+    writer = uuid.uuid4().hex
+    content = {
+        "writer": writer,
+        "files": [file._asdict() for file in files],
+        "account": list(account),
+    }
     if not is_remote(job.out):
         # A killed run may have made them and not come to sync what they are in.
         folder = local_path(journal_folder(job.out))
@@ -222,9 +230,10 @@ def _check_commit(job: Job, files: Sequence[StagedFile]) -> None:
         )
 
 
-def require_one_disk(out: str) -> None:
-    """Refuse, before any work, an OUT into which nothing can be moved from its journals."""
+def require_publishable(out: str) -> None:
+    """Refuse, before any work, an OUT to which nothing can be committed or moved."""
     if is_remote(out):
+        require_client(out)
         return
     folder = journal_folder(out)
     if _device(local_path(out)) != _device(folder):

@@ -9,8 +9,10 @@ import io
 import os
 import select
 import stat
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
 
@@ -20,8 +22,10 @@ from ottla.errors import Violation
 from ottla.region import Bytes
 from ottla.storage.kept.source import KeptSource
 from ottla.storage.listing import Entry, exists, special_kind
-from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect
+from ottla.storage.object_store import DEFAULT_OPTIONS, GCS, StorageOptions, connect
 from ottla.storage.paths import Path, is_remote, local_path
+from ottla.storage.ranges import Ranges
+from ottla.storage.retries import ShortAnswerError, StoreError, counted_requests, send
 
 _READ_LIMIT: Final = 1 << 30  # one pread returns at most 2^31 - 4096 bytes
 STREAM_SIZE: Final = (1 << 63) - 1  # nobody knows it before the end
@@ -67,6 +71,14 @@ class File:
         wanted = max(0, min(size, self.size - position))
         return self.source.peek(buffer[:wanted], position) if wanted else 0
 
+    def expect(self, stop: int) -> None:
+        """Say that it will be read forward to there: a store then has several requests under way.
+
+        The reader need not come that far, but little that lies behind is fetched.
+        """
+        if isinstance(self.source, _Remote):
+            self.source.expect(stop)
+
     @property
     def damages(self) -> list[Violation]:
         """What could not be had of the bytes that were read: others stand in their place."""
@@ -96,6 +108,12 @@ class File:
                 break
             done += count
         return done
+
+    def read_again(self, buffer: Bytes, position: int, size: int) -> bool:
+        """Have a store send bytes once more that make no sense; whether others came this time."""
+        if not isinstance(self.source, _Remote):
+            return False
+        return self.source.read_again(buffer[:size], position)
 
     def read(self) -> bytes:
         """The whole of a small file."""
@@ -149,24 +167,93 @@ class _Local:
         os.close(self.descriptor)
 
 
-@dataclass(frozen=True, slots=True)
 class _Remote:
-    stream: Any
-    path: str
-    still_there: Callable[[], bool]
+    """An object. Its requests are counted where those of the thread that opened it are."""
+
+    def __init__(self, system: Any, key: str, path: str, options: StorageOptions) -> None:
+        self._requests = counted_requests()
+        self._closed = threading.Event()
+        self._path = path
+        self._options = options
+        self._connect = lambda: _sized(system.open_input_file(key))
+        self._stream: Any
+        self._stream, self.size = self._open()
+        self._ranges = Ranges(self._fetch, self.size)
 
     def read(self, target: Bytes, position: int) -> int:
-        try:
-            data = self.stream.read_at(target.size, position)
-        except OSError as error:
-            if self.still_there():
+        return self._ranges.read_into(target[: self.size - position], position)
+
+    def expect(self, stop: int) -> None:
+        self._ranges.expect(stop)
+
+    def read_again(self, target: Bytes, position: int) -> bool:
+        self._require_same()
+        data = np.frombuffer(self._fetch(position, target.size), dtype=np.uint8)
+        differs = not np.array_equal(target[: data.size], data)
+        target[: data.size] = data
+        return differs
+
+    def _fetch(self, position: int, size: int) -> bytes:
+        def get() -> bytes:
+            if self._stream is None:
+                self._stream, _ = self._connect()
+            try:
+                with _not_closed():
+                    data: bytes = self._stream.read_at(size, position)
+            except ConnectionError:
+                self._stream = None
                 raise
-            raise _vanished(self.path) from error
-        target[: len(data)] = np.frombuffer(data, dtype=np.uint8)
-        return len(data)
+            if len(data) < size:
+                raise ShortAnswerError(
+                    f"{len(data)} bytes came of the {size} from byte {position} on"
+                )
+            return data
+
+        try:
+            data = send("reading", self._path, get, self._requests, self._closed)
+        except OSError as error:
+            is_short = isinstance(error.__cause__, ShortAnswerError)
+            if (isinstance(error, StoreError) and not is_short) or self._closed.is_set():
+                raise
+            if not exists(self._path, self._options):
+                raise _vanished(self._path) from error
+            self._require_same()
+            raise
+        self._requests.add(size=len(data))
+        return data
+
+    def _require_same(self) -> None:
+        """Refuse an object that took the place of this one, as far as its size shows that.
+
+        Arrow does not: where a shorter object of S3 ends, it gives bytes that nobody sent.
+        """
+        self._stream, size = self._open()
+        if size != self.size:
+            raise _replaced(self._path)
+
+    def _open(self) -> tuple[Any, int]:
+        if self._path.startswith(GCS):  # Arrow begins to read the object, and then reads parts
+            self._requests.add(count=1)
+        return send("opening", self._path, self._connect, self._requests, self._closed)
 
     def close(self) -> None:
-        self.stream.close()
+        self._closed.set()
+        if self._ranges.close() and self._stream is not None:  # else who reads last lets go of it
+            self._stream.close()
+
+
+def _sized(stream: Any) -> tuple[Any, int]:
+    with _not_closed():
+        return stream, int(stream.size())
+
+
+@contextmanager
+def _not_closed() -> Iterator[None]:
+    """Say what happened to a file of Google's store: a request failed, and so it closed itself."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConnectionError("the connection was closed") from error
 
 
 class _Pipe:
@@ -305,9 +392,8 @@ def special_file(path: str, what: str) -> OSError:
 
 
 def _open_remote(path: str, options: StorageOptions) -> File:
-    system, key = connect(path, options)
-    stream = system.open_input_file(key)
-    return File(path, stream.size(), _Remote(stream, path, lambda: exists(path, options)))
+    source = _Remote(*connect(path, options), path, options)
+    return File(path, source.size, source)
 
 
 def open_stream(descriptor: int, path: str) -> File:

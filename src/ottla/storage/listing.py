@@ -13,8 +13,16 @@ from typing import Any, Final
 from pyarrow import fs
 
 from ottla.storage.kept.source import Keeping
-from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions, connect
+from ottla.storage.object_store import (
+    AZURE,
+    DEFAULT_OPTIONS,
+    GCS,
+    StorageOptions,
+    connect,
+    parse_address,
+)
 from ottla.storage.paths import Path, is_remote, local_path
+from ottla.storage.retries import counted_requests, send
 
 _SPECIAL: Final = {
     stat.S_IFIFO: "a pipe",
@@ -107,8 +115,19 @@ def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
     """Whether there is a file or directory."""
     if not is_remote(path):
         return os.path.exists(local_path(path))
-    system, key = connect(os.fspath(path), options)
-    return bool(system.get_file_info(key).type != fs.FileType.NotFound)
+    return bool(_look_for(os.fspath(path), options).type != fs.FileType.NotFound)
+
+
+def _look_for(uri: str, options: StorageOptions) -> fs.FileInfo:
+    system, key = connect(uri, options)
+    info = send("looking for", uri, lambda: system.get_file_info(key))
+    if info.type == fs.FileType.NotFound and parse_address(uri).store in (AZURE, GCS):
+        # Arrow may be wrong: on Azure it looks only at the first name that begins like this one,
+        # and OUT.ottla comes before OUT/; of Google's store it takes a failure for an answer.
+        selector = fs.FileSelector(key, allow_not_found=True, recursive=True)
+        if send("looking for", uri, lambda: system.get_file_info(selector)):
+            return fs.FileInfo(key, fs.FileType.Directory)
+    return info
 
 
 def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
@@ -118,7 +137,11 @@ def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[st
     if not is_remote(path):
         return sorted(os.listdir(local_path(path)))
     system, key = connect(os.fspath(path), options)
-    return sorted(item.base_name for item in system.get_file_info(fs.FileSelector(key)))
+    # Arrow shows no folder of Google's store that has no object of its own.
+    deep = parse_address(os.fspath(path)).store == GCS
+    selector = fs.FileSelector(key, recursive=deep)
+    found = send("listing", os.fspath(path), lambda: system.get_file_info(selector))
+    return sorted({item.path.removeprefix(f"{key}/").partition("/")[0] for item in found})
 
 
 def list_files(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[Entry]:
@@ -229,7 +252,7 @@ def _list_remote(uri: str, options: StorageOptions) -> Iterator[Folder]:
     """
     system, key = connect(uri, options)
     root = uri.rstrip("/")
-    info = system.get_file_info(key)
+    info = _look_for(uri, options)
     if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(f"no such object or prefix: {uri}")
     if info.type == fs.FileType.File:
@@ -237,9 +260,12 @@ def _list_remote(uri: str, options: StorageOptions) -> Iterator[Folder]:
         return
 
     def list_below(prefix: str) -> list[Folder]:
-        return _fold(system.get_file_info(fs.FileSelector(prefix, recursive=True)), root, key)
+        selector = fs.FileSelector(prefix, recursive=True)
+        found = send("listing", uri, lambda: system.get_file_info(selector), counted)
+        return _fold(found, root, key)
 
-    top = system.get_file_info(fs.FileSelector(key))
+    counted = counted_requests()  # by this thread: those that list have none of their own
+    top = send("listing", uri, lambda: system.get_file_info(fs.FileSelector(key)), counted)
     prefixes = [item.path for item in top if item.type == fs.FileType.Directory]
     yield from _fold(top, root, key)
     with ThreadPoolExecutor(_LISTERS, thread_name_prefix="ottla-list") as listers:

@@ -1,4 +1,4 @@
-"""Object stores through `pyarrow.fs`: which file system a URI means, and a put one writer wins.
+"""Object stores through `pyarrow.fs`: what a URI names, where that is, and the file system for it.
 
 Secrets come from the environment or the machine's role, never from an option.
 """
@@ -6,16 +6,33 @@ Secrets come from the environment or the machine's role, never from an option.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyarrow import fs
 
 from ottla.errors import OptionError
+from ottla.storage.retries import ShortAnswerError, counted_requests, send
 
+S3: Final = "s3"
+GCS: Final = "gs"
+AZURE: Final = "abfs"
 S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})  # Hadoop's names for the same store
-SCHEMES: Final = S3_SCHEMES | {"gs", "abfs", "abfss", "hdfs"}
+_STORES: Final = dict.fromkeys(S3_SCHEMES, S3) | {"gs": GCS, "abfs": AZURE, "abfss": AZURE}
+SCHEMES: Final = frozenset(_STORES)
+
+# Where a store is said to be, by the names that its vendor's own tools know.
+_ENDPOINTS: Final = {
+    S3: ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    GCS: ("STORAGE_EMULATOR_HOST",),
+    AZURE: ("AZURE_STORAGE_SERVICE_ENDPOINT",),
+}
+_ATTEMPTS: Final = 6  # of patient file systems, at each request
+_PATIENCE: Final = 60.0  # seconds
+_AT_MOST_ONCE: Final = 0.1  # seconds in which a request may begin, but no second one
+_AZURE_HOSTS: Final = (".dfs.core.windows.net", ".blob.core.windows.net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +59,150 @@ class StorageOptions:
 DEFAULT_OPTIONS: Final = StorageOptions()
 
 
-def connect(uri: str, options: StorageOptions) -> tuple[Any, str]:
-    """The file system of a URI, and the path in it."""
+class Address(NamedTuple):
+    """What a URI names; only Azure has accounts."""
+
+    store: str
+    account: str
+    bucket: str
+    key: str
+
+
+def parse_address(uri: str) -> Address:
+    """
+    >>> parse_address("s3a://backup/kafka-logs/")
+    Address(store='s3', account='', bucket='backup', key='kafka-logs')
+    >>> parse_address("abfss://backup@shop.dfs.core.windows.net/kafka-logs")
+    Address(store='abfs', account='shop', bucket='backup', key='kafka-logs')
+    """
     scheme, _, rest = uri.partition("://")
     authority, _, key = rest.partition("/")
-    system = _file_system("s3" if scheme in S3_SCHEMES else scheme, authority, options)
-    if scheme == "hdfs":
-        return system, f"/{key}".rstrip("/")  # the authority is a name node, not a bucket
-    container = authority.partition("@")[0]  # abfs://container@account.dfs.core.windows.net/key
-    return system, f"{container}/{key}".rstrip("/")
+    if _STORES[scheme] != AZURE:
+        return Address(_STORES[scheme], "", authority, key.rstrip("/"))
+    bucket, _, host = authority.partition("@")
+    return Address(AZURE, _azure_account(bucket, host), bucket, key.rstrip("/"))
+
+
+def _azure_account(bucket: str, host: str) -> str:
+    """The account of a host's name, else that of the environment."""
+    account, _, domain = host.partition(".")
+    if host and f".{domain}" not in _AZURE_HOSTS:
+        raise OptionError(
+            f"abfs://{bucket}@{host} is no address of Azure that is known here: write"
+            f" abfs://{bucket}@ACCOUNT.dfs.core.windows.net, and say by the endpoint where else"
+            " the account is"
+        )
+    account = account or os.environ.get("AZURE_STORAGE_ACCOUNT", "")
+    if not account:
+        raise OptionError(
+            f"abfs://{bucket} names no account: write abfs://{bucket}@ACCOUNT.dfs.core.windows.net,"
+            " or set AZURE_STORAGE_ACCOUNT"
+        )
+    return account
+
+
+class Endpoint(NamedTuple):
+    """Where a store is, if it is not where its vendor has it."""
+
+    scheme: str
+    authority: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+
+def find_endpoint(store: str, options: StorageOptions) -> Endpoint | None:
+    """What the options say, else the environment; of Azure's, the account in its path is cut off.
+
+    >>> find_endpoint("abfs", StorageOptions("http://127.0.0.1:10000/devstoreaccount1"))
+    Endpoint(scheme='http', authority='127.0.0.1:10000')
+    """
+    found = options.endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS[store])), "")
+    scheme, _, rest = found.rpartition("://")
+    authority = rest.partition("/")[0] if store == AZURE else rest.rstrip("/")
+    return Endpoint(scheme or "https", authority) if authority else None
+
+
+def is_unsigned(store: str, options: StorageOptions) -> bool:
+    """Whether requests carry no credentials.
+
+    Google's are tokens that anybody could use again: none goes to an emulator, without encryption.
+    """
+    endpoint = find_endpoint(store, options)
+    return options.anonymous or (
+        store == GCS and endpoint is not None and endpoint.scheme == "http"
+    )
+
+
+def connect(uri: str, options: StorageOptions, *, is_patient: bool = False) -> tuple[Any, str]:
+    """The file system of a URI, and the path in it.
+
+    A patient one sends requests again by itself, for uploads that nobody could begin anew. Others
+    leave that to `retries`, as far as their libraries let them: attempts would multiply.
+    """
+    address = parse_address(uri)
+    endpoint = find_endpoint(address.store, options)
+    # The environment may change in a process: what is kept is kept by where it leads.
+    options = replace(options, endpoint=endpoint.url if endpoint else None)
+    bucket = address.bucket if address.store == S3 else ""
+    system = _file_system(address.store, address.account, bucket, options, is_patient)
+    return system, f"{address.bucket}/{address.key}".rstrip("/")
 
 
 @lru_cache(maxsize=32)
-def _file_system(scheme: str, authority: str, options: StorageOptions) -> Any:
-    if scheme == "s3":
-        return _s3(authority, options)
-    if scheme == "gs":
-        return fs.GcsFileSystem(anonymous=options.anonymous, endpoint_override=options.endpoint)
-    return fs.FileSystem.from_uri(f"{scheme}://{authority}/")[0]
+def _file_system(
+    store: str, account: str, bucket: str, options: StorageOptions, is_patient: bool
+) -> Any:
+    endpoint = find_endpoint(store, options)
+    if store == S3:
+        return _s3(bucket, endpoint, options, _ATTEMPTS if is_patient else 1)
+    if store == AZURE:
+        return _azure(account, endpoint, options)
+    limit = _PATIENCE if is_patient else _AT_MOST_ONCE
+    return fs.GcsFileSystem(
+        anonymous=is_unsigned(store, options),
+        scheme=endpoint.scheme if endpoint else "https",  # Arrow's own choice for anonymous: http
+        endpoint_override=endpoint.authority if endpoint else None,
+        retry_time_limit=timedelta(seconds=limit),
+    )
 
 
-def _s3_endpoint(options: StorageOptions) -> str | None:
-    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-    return options.endpoint or next(filter(None, map(os.environ.get, names)), None)
+def _azure(account: str, endpoint: Endpoint | None, options: StorageOptions) -> Any:
+    where = {}
+    if endpoint:
+        for service in ("blob", "dfs"):
+            where[f"{service}_storage_authority"] = endpoint.authority
+            where[f"{service}_storage_scheme"] = endpoint.scheme
+    key, token = azure_secrets()
+    return fs.AzureFileSystem(account, account_key=key, sas_token=token, **where)
 
 
-def _s3(bucket: str, options: StorageOptions) -> Any:
-    endpoint = _s3_endpoint(options)
-    region = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+def azure_secrets() -> tuple[str | None, str | None]:
+    """The key of the account, or a shared access signature: by the names that `az` knows."""
+    key = os.environ.get("AZURE_STORAGE_KEY") or None
+    token = os.environ.get("AZURE_STORAGE_SAS_TOKEN") or None
+    return key, None if key else token
+
+
+def find_region(options: StorageOptions) -> str | None:
+    """The region of S3, if it is said."""
+    names = ("AWS_REGION", "AWS_DEFAULT_REGION")
+    return options.region or next(filter(None, map(os.environ.get, names)), None)
+
+
+def _s3(bucket: str, endpoint: Endpoint | None, options: StorageOptions, attempts: int) -> Any:
+    region = find_region(options)
     if region is None:
         region = "us-east-1" if endpoint else fs.resolve_s3_region(bucket)
-    address = (endpoint or "").removeprefix("https://")
     with _profile(options.profile):
         return fs.S3FileSystem(
             anonymous=options.anonymous,
             region=region,
-            scheme="http" if address.startswith("http://") else "https",
-            endpoint_override=address.removeprefix("http://") or None,
+            scheme=endpoint.scheme if endpoint else "https",
+            endpoint_override=endpoint.authority if endpoint else None,
+            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
+            allow_delayed_open=True,  # a small object is one request, and not three
         )
 
 
@@ -101,46 +225,24 @@ def _profile(name: str | None) -> Iterator[None]:
 def put(uri: str, data: bytes, options: StorageOptions) -> None:
     """Write an object, replacing what is there."""
     system, key = connect(uri, options)
-    with system.open_output_stream(key) as stream:
-        stream.write(data)
+
+    def write() -> None:
+        with system.open_output_stream(key) as stream:
+            stream.write(data)
+        require_whole(system, key, uri, len(data))
+
+    send("writing", uri, write)
+    counted_requests().add(size=len(data))
 
 
-def put_if_absent(uri: str, data: bytes, options: StorageOptions) -> bool:
-    """Write an object unless there is one, and say whether this call wrote it.
+def require_whole(system: Any, key: str, uri: str, size: int) -> None:
+    """Refuse an upload to Google's store of which a part is missing.
 
-    Arrow has no conditional put, so S3's needs boto3. Without it, and on other stores, two writers
-    that look at the same instant can both win.
+    Its library asks how far an upload came when an answer is lost, and believes that it is done.
     """
-    scheme, _, rest = uri.partition("://")
-    client = _s3_client(options) if scheme in S3_SCHEMES else None
-    if client is not None:
-        bucket, _, key = rest.partition("/")
-        return _conditional_put(client, bucket, key, data)
-    system, path = connect(uri, options)
-    if system.get_file_info(path).type != fs.FileType.NotFound:
-        return False
-    put(uri, data, options)
-    return True
-
-
-def _s3_client(options: StorageOptions) -> Any:
-    try:
-        import boto3  # type: ignore[import-untyped]
-        from botocore import UNSIGNED  # type: ignore[import-untyped]
-        from botocore.config import Config  # type: ignore[import-untyped]
-    except ImportError:
-        return None
-    session = boto3.session.Session(profile_name=options.profile, region_name=options.region)
-    config = Config(signature_version=UNSIGNED) if options.anonymous else None
-    return session.client("s3", endpoint_url=_s3_endpoint(options), config=config)
-
-
-def _conditional_put(client: Any, bucket: str, key: str, data: bytes) -> bool:
-    try:
-        client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
-    except client.exceptions.ClientError as error:
-        # 412: it is there. 409: another conditional put of the same key was faster.
-        if error.response["ResponseMetadata"]["HTTPStatusCode"] in (409, 412):
-            return False
-        raise
-    return True
+    if parse_address(uri).store != GCS:
+        return
+    counted_requests().add(count=1)
+    found = system.get_file_info(key).size or 0
+    if found != size:
+        raise ShortAnswerError(f"{found} of {size} bytes were written to {uri}")

@@ -18,6 +18,10 @@ def is_remote(path: Path) -> bool:
     scheme, separator, rest = os.fspath(path).partition("://")
     if not separator or scheme == "file":
         return False
+    if scheme == "hdfs":
+        raise OptionError(
+            "hdfs:// is not read: mount it, or copy what is wanted by `hdfs dfs -get` to a disk"
+        )
     if scheme not in SCHEMES:
         known = ", ".join(sorted(SCHEMES))
         raise OptionError(f"no storage for {scheme}://; known are local paths, {known}")

@@ -7,19 +7,22 @@ import posixpath
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
-from ottla.storage.listing import exists
+from ottla.storage.conditional_put import put_if_absent
+from ottla.storage.listing import exists, list_files
 from ottla.storage.object_store import (
     DEFAULT_OPTIONS,
     StorageOptions,
     connect,
     put,
-    put_if_absent,
+    require_whole,
 )
 from ottla.storage.paths import Path, is_remote, join, local_path, real_path
+from ottla.storage.retries import counted_requests, named, send
 
 _WRITE_BACK_BYTES: Final = 8 << 20
 
@@ -35,7 +38,10 @@ def write_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTION
 
 
 def create_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
-    """Write a file whole unless there is one, and say whether this call wrote it."""
+    """Write a file whole unless there is one, and say whether this call wrote it.
+
+    On an object store that is known by the bytes alone: others must not write the same.
+    """
     if is_remote(path):
         return put_if_absent(os.fspath(path), data, options)
     target = local_path(path)
@@ -91,9 +97,13 @@ def sync_directory(path: str) -> None:
 def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Any]:
     """Stream a new file out; it is durable when the block ends."""
     if is_remote(path):
-        system, key = connect(os.fspath(path), options)
-        with system.open_output_stream(key) as stream:
-            yield stream
+        system, key = connect(os.fspath(path), options, is_patient=True)
+        with _named(os.fspath(path)):
+            with system.open_output_stream(key) as stream:
+                yield stream
+                size = stream.tell()
+            require_whole(system, key, os.fspath(path), size)
+        counted_requests().add(1, size)
         return
     target = local_path(path)
     folder = os.path.dirname(target) or "."
@@ -103,6 +113,14 @@ def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterat
         stream.flush()
         os.fsync(stream.fileno())
     sync_directory(folder)
+
+
+@contextmanager
+def _named(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise named("writing", uri, error) from error
 
 
 class _FlushedFile(io.FileIO):
@@ -129,7 +147,9 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
     for source, target in moves:
         if is_remote(source):
             system, key = connect(source, options)
-            system.move(key, connect(target, options)[1])
+            copied = connect(target, options)[1]  # Azure moves only those of some accounts
+            send("copying", source, partial(system.copy_file, key, copied))
+            send("deleting", source, partial(_delete, system.delete_file, key))
             continue
         folder = os.path.dirname(local_path(target)) or "."
         os.makedirs(folder, exist_ok=True)
@@ -202,12 +222,18 @@ def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
     if is_remote(path):
         system, key = connect(os.fspath(path), options)
         if exists(path, options):
-            system.delete_file(key)
+            send("deleting", os.fspath(path), partial(_delete, system.delete_file, key))
         return
     try:
         os.unlink(local_path(path))
     except FileNotFoundError:
         return
+
+
+def _delete(delete: Callable[[str], None], key: str) -> None:
+    """What is gone was deleted by this request, sent before, or by somebody else."""
+    with suppress(FileNotFoundError):
+        delete(key)
 
 
 def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
@@ -216,7 +242,13 @@ def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
         return
     if is_remote(path):
         system, key = connect(os.fspath(path), options)
-        system.delete_dir(key)
+        # Google's store has no object for the folder itself. Servers that only speak S3 may not
+        # know the checksum of a request that deletes many objects.
+        with suppress(OSError):
+            system.delete_dir(key)
+        if exists(path, options):
+            for entry in list_files(path, options):
+                delete_file(entry.path, options)
         return
     while os.path.exists(local_path(path)):
         try:

@@ -169,9 +169,9 @@ class Scan:
         return pa.Table.from_batches(kept, self._schema)
 
     def _batches(self) -> Generator[pa.RecordBatch]:
+        # A slice of a remote segment costs several requests before its first byte comes.
         is_local = not any(map(is_remote, self._catalog.paths))
-        split = SLICE_BYTES if is_local else self._options.split_bytes
-        options = replace(self._options, split_bytes=split)
+        options = replace(self._options, split_bytes=SLICE_BYTES if is_local else _WHOLE)
         return self._read(options, count_threads())
 
     def _read(self, options: ReadOptions, threads: int | None) -> Generator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a log directory, a partition or a segment; s3://, gs://, abfs:// and hdfs:// too",
+        help="a log directory, a partition or a segment; s3://, gs:// and abfs:// too",
     )
     add_partitions(parser)
     parser.add_argument("--segments", action="store_true", help="a line for each segment too")

@@ -27,7 +27,7 @@ def add_parser(subparsers: Any, summary: str) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a log directory; s3://, gs://, abfs:// and hdfs:// too",
+        help="a log directory; s3://, gs:// and abfs:// too",
     )
     add_topics(parser)
     add_links(parser)

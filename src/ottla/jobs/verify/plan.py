@@ -24,11 +24,12 @@ from ottla.log.check.order import first_offsets
 from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
 from ottla.log.files.partition import Partition
 from ottla.log.read.windows import Window, read_windows
-from ottla.publish.account import account_row, add_rows
+from ottla.publish.account import REQUESTS, account_row, add_rows
 from ottla.rules.producers.producer import no_markers
 from ottla.storage.files import File, open_remaining
 from ottla.storage.listing import Entry
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.storage.retries import Requests
 
 # What a slice says, a row for each window. `reached` is where reading the slice ended: past its
 # stop when a batch did not end there, and then later slices of the segment have nothing to add.
@@ -45,11 +46,13 @@ SEEN_SCHEMA: Final = pa.schema(
         pa.field("violations", pa.binary(), nullable=False),
         pa.field("records", pa.int64(), nullable=False),
         pa.field("seconds", pa.float64(), nullable=False),
+        *(pa.field(name, pa.int64(), nullable=False) for name in REQUESTS),
     ]
 )
 # Rows of violations, then one whose account is not null for each partition.
 VERDICT_SCHEMA: Final = VIOLATION_SCHEMA.append(pa.field("account", pa.string()))
 SeenRow = tuple[int, int, int, int, int, int, int, bytes, bytes, int, float]
+CountedRow = tuple[int | bytes | float, ...]  # the same, with its requests
 _COLUMNS: Final = len(Batches._fields) + len(Markers._fields)
 # Columns repeat themselves, and all windows of a partition wait for each other: a tenth of it does.
 _PACKING: Final = pa.Codec("zstd", 1)
@@ -113,10 +116,10 @@ def plan_verify(
 
 def see_part(part: VerifyPart, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
     """What a part of a segment says by itself, many windows at a time."""
-    rows: list[SeenRow] = []
-    size = 0
-    for row in _see_part(part, options):
-        rows.append(row)
+    rows: list[CountedRow] = []
+    size, requests = 0, Requests()
+    for row in requests.counting_each(_see_part(part, options)):
+        rows.append((*row, *requests.take()))
         size += len(row[7]) + len(row[8])  # of broken windows violations are all there is
         if size >= _SEEN_BYTES:
             yield _to_arrow(rows)
@@ -125,7 +128,7 @@ def see_part(part: VerifyPart, options: VerifyOptions) -> Iterator[pa.RecordBatc
         yield _to_arrow(rows)
 
 
-def _to_arrow(rows: Sequence[SeenRow]) -> pa.RecordBatch:
+def _to_arrow(rows: Sequence[CountedRow]) -> pa.RecordBatch:
     columns = zip(zip(*rows, strict=True), SEEN_SCHEMA, strict=True)
     arrays = [pa.array(cells, field.type) for cells, field in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=SEEN_SCHEMA)
@@ -252,8 +255,9 @@ def _validate(
 ) -> Iterator[pa.RecordBatch]:
     accounts = [_empty_account(partition)]
     segments = _segments(rows, len(partition.segments), accounts.append, partition)
-    verdicts, count, skipped = [], 0, set()
-    for violation in _until_vanished(check_seen(partition, segments, options.storage), partition):
+    verdicts, count, skipped, requests = [], 0, set(), Requests()
+    found = _until_vanished(check_seen(partition, segments, options.storage), partition)
+    for violation in requests.counting_each(found):
         verdicts.append(violation.as_row())
         count += 1
         if violation.rule.stage in _WHOLE_BATCH:
@@ -263,6 +267,8 @@ def _validate(
             verdicts = []
     # Two directories may hold one partition: of a second broker, or one that is being moved.
     known = {"path": partition.path, "violations": count, "skippedBatches": len(skipped)}
+    sent, size = requests.take()
+    accounts.append(account_row(*partition.name, requests=sent, requestBytes=size))
     account = add_rows(accounts) | known
     verdicts.append({"account": json.dumps(account)})
     yield pa.RecordBatch.from_pylist(verdicts, VERDICT_SCHEMA)
@@ -306,7 +312,7 @@ def _one_segment(
             start = row["start"]
         reached = row["reached"]
         seen = _unpack(row)
-        account(_account(partition, seen, row["seconds"]))
+        account(_account(partition, seen, row))
         yield seen
 
 
@@ -319,7 +325,7 @@ def _empty_account(partition: Partition) -> dict[str, Any]:
     )
 
 
-def _account(partition: Partition, seen: Seen, seconds: float) -> dict[str, Any]:
+def _account(partition: Partition, seen: Seen, row: dict[str, Any]) -> dict[str, Any]:
     name, batches = partition.name, seen.batches
     broken = sum(violation.rule.stage in _WHOLE_BATCH for violation in seen.violations)
     return account_row(
@@ -329,5 +335,5 @@ def _account(partition: Partition, seen: Seen, seconds: float) -> dict[str, Any]
         readRecords=seen.records,
         firstOffset=int(first_offsets(batches)[0]) if batches.position.size else None,
         lastOffset=int(batches.last_offset[-1]) if batches.position.size else None,
-        seconds=seconds,
+        **{name: row[name] for name in ("seconds", *REQUESTS)},
     )

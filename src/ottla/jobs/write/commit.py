@@ -18,12 +18,13 @@ from typing import Final
 
 from ottla.errors import OptionError, PublishError, Row, Term
 from ottla.format.names import UNNAMED, DirectoryState, TopicPartition, parse_directory_name
-from ottla.jobs.write.place import PartitionEnd, Placed, find_end, place_parts, stamp_log
+from ottla.jobs.write.place import PartitionEnd, Placed, Stamp, find_end, place_parts, stamp_log
 from ottla.jobs.write.stage import StagedPart, Writing
 from ottla.log.files.identity import new_topic_id
 from ottla.log.files.ownership import may_be_owned
 from ottla.log.write.extent import read_log_starts
 from ottla.options.write import WriteOptions
+from ottla.publish.account import REQUESTS
 from ottla.publish.job import Job
 from ottla.publish.journal import (
     commit,
@@ -34,12 +35,13 @@ from ottla.publish.journal import (
     is_published,
     publish,
     publish_committed,
-    require_one_disk,
+    require_publishable,
     settle,
 )
 from ottla.publish.locks import hold, lock_output, refuse_claimed
 from ottla.storage.listing import exists, list_names
 from ottla.storage.paths import is_remote, join, local_path
+from ottla.storage.retries import Requests
 
 _SAVE: Final = "save-"
 _ONCE: Final = "once-"  # a save that nobody can ask for again
@@ -56,7 +58,7 @@ def begin_writing(options: WriteOptions) -> Writing:
     out = options.path
     if not is_remote(out) and may_be_owned(local_path(join(out, "topic-0", "0.log"))):
         raise PublishError(f"a broker is running on {out}: stop it before writing there")
-    require_one_disk(out)
+    require_publishable(out)
     refuse_claimed(out)
     with lock_output(out):
         if exists(out, options.storage):
@@ -104,6 +106,13 @@ def _batch(name: str) -> int:
 
 def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]]) -> list[Row]:
     """Place what tasks staged, in their order, behind what is there, and publish it, once."""
+
+    def stamp(work: tuple[Row, Stamp]) -> tuple[int, int]:
+        requests = Requests()
+        with requests.counting():
+            stamp_log(job, work[1])
+        return requests.take()
+
     hold(job)  # the workers that held it may be gone, and others discard what nobody holds
     with lock_output(job.out):
         refuse_claimed(job.out)
@@ -117,8 +126,10 @@ def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]
             return []
         placed = _place(job, writing, [part for parts in tasks for part in parts])
         with ThreadPoolExecutor(1 if is_remote(job.out) else _STAMPERS) as stampers:
-            stamps = [stamp for each in placed for stamp in each.stamps]
-            list(stampers.map(partial(stamp_log, job), stamps))
+            stamps = [(each.account, stamp) for each in placed for stamp in each.stamps]
+            for (account, _), sent in zip(stamps, stampers.map(stamp, stamps), strict=True):
+                for name, count in zip(REQUESTS, sent, strict=True):
+                    account[name] += count
         rows = [each.account for each in placed if each.account["topic"] is not None]
         commit(job, [file for each in placed for file in each.files], rows)
         publish(job)

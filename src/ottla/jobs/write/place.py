@@ -271,6 +271,8 @@ def _account(
         writtenRecords=sum(part.record_count for part, _ in shifts),
         firstOffset=first,
         lastOffset=next_offset - 1 if shifts else None,
+        requests=sum(part.requests for part, _ in shifts),
+        requestBytes=sum(part.request_bytes for part, _ in shifts),
     )
 
 

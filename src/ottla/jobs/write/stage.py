@@ -7,7 +7,7 @@ and `jobs.write_commit` moves them when all tasks are done.
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,13 +20,14 @@ from ottla.batch.records import take_records
 from ottla.errors import OptionError, Term
 from ottla.format.names import is_topic_name
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels.tables import Int64s, RecordBuffers
+from ottla.kernels.tables import Batches, Int64s, RecordBuffers
 from ottla.log.write.segment_writer import LogWriter
 from ottla.options.write import WriteOptions
 from ottla.publish.checked import StagedFile
 from ottla.publish.job import Job
 from ottla.region import Region
 from ottla.rules.producers.partitioner import Partitioner
+from ottla.storage.retries import Requests
 
 _ROUND_BYTES: Final = 32 << 20  # rows are collected so that each partition gets whole batches
 _MICROSECONDS: Final = 1000
@@ -64,6 +65,8 @@ class StagedPart(NamedTuple):
     next_offset: int
     batch_count: int
     record_count: int
+    requests: int
+    request_bytes: int
 
 
 def stage_rows(
@@ -99,6 +102,15 @@ class _StagedPartition:
     next_offset: int
     batch_count: int = 0
     record_count: int = 0
+    requests: Requests = field(default_factory=Requests)
+
+    def append(self, region: Region, batches: Batches) -> None:
+        with self.requests.counting():
+            self.log.append(region, batches)
+
+    def close(self) -> tuple[StagedFile, ...]:
+        with self.requests.counting():
+            return tuple(self.log.close())
 
 
 class _TaskWriter:
@@ -131,7 +143,7 @@ class _TaskWriter:
         """Finish all logs, some at once: that is to wait for the disk, log after log."""
         named = sorted(self.partitions.items())
         with ThreadPoolExecutor(_CLOSERS) as closers:
-            files = list(closers.map(lambda one: tuple(one[1].log.close()), named))
+            files = list(closers.map(lambda one: one[1].close(), named))
         return [
             StagedPart(
                 topic,
@@ -141,6 +153,7 @@ class _TaskWriter:
                 each.next_offset,
                 each.batch_count,
                 each.record_count,
+                *each.requests.take(),
             )
             for ((topic, partition), each), its_files in zip(named, files, strict=True)
         ]
@@ -209,7 +222,7 @@ class _TaskWriter:
             records = records._replace(offset=offsets)
         bounds = split(records, self.new_batch, options.batch_bytes)
         encoded = encode_batches(records, bounds, self.new_batch)
-        part.log.append(Region(encoded.data, encoded.data.size, "", 0), encoded.batches)
+        part.append(Region(encoded.data, encoded.data.size, "", 0), encoded.batches)
         part.next_offset = int(records.offset[-1]) + 1
         part.batch_count += encoded.batches.position.size
         part.record_count += count

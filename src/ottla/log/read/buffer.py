@@ -50,6 +50,7 @@ class Buffer:
         self._free: list[Bytes] = []
         self._reader: ThreadPoolExecutor | None = None
         self._reads: deque[_Read] = deque()  # one after another, from the end of `data` on
+        file.expect(end)
 
     def __enter__(self) -> Self:
         return self
@@ -83,6 +84,10 @@ class Buffer:
             self._gather(position, kept, wanted)
         self.position = position
         self._read_ahead()
+
+    def read_again(self) -> bool:
+        """Have a store send what is held once more; whether it was changed on the way before."""
+        return self.file.read_again(self.data, self.position, self.size)
 
     def only_zeros_follow(self, position: int) -> bool:
         """Whether nothing but zeros is left from a byte that is held on; it is read past them.

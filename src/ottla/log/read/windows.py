@@ -86,9 +86,9 @@ def read_windows(
         at, needed, least, capacity = start, WINDOW_BYTES, 1, _TABLE_ROWS
         while True:
             buffer.advance(at, needed, least)
-            batches, stop = _scan(buffer, capacity)
-            if check_crcs:
-                compute_crcs(buffer.data, buffer.position, batches)
+            batches, stop = _scan(buffer, capacity, check_crcs)
+            if check_crcs and _is_suspect(buffer, batches, stop) and buffer.read_again():
+                batches, stop = _scan(buffer, capacity, check_crcs)
             window = _without_overlong(_explain(buffer, batches, stop, limits), limits, check_crcs)
             window = _without_lost(window, buffer, limits)
             yield window
@@ -113,10 +113,22 @@ def require_sound_windows(windows: Iterator[Window]) -> Iterator[Window]:
             require_sound([window.violation])
 
 
-def _scan(buffer: Buffer, capacity: int) -> tuple[Batches, _Stop]:
+def _scan(buffer: Buffer, capacity: int, check_crcs: bool) -> tuple[Batches, _Stop]:
     table = allocate_batches(capacity, allocate_from_pool)
     rows, stopped, outcome, size = scan(buffer.data, 0, buffer.size, buffer.position, table)
-    return take_batches(table, slice(0, rows)), _Stop(buffer.position + stopped, outcome, size)
+    batches = take_batches(table, slice(0, rows))
+    if check_crcs:
+        compute_crcs(buffer.data, buffer.position, batches)
+    return batches, _Stop(buffer.position + stopped, outcome, size)
+
+
+def _is_suspect(buffer: Buffer, batches: Batches, stop: _Stop) -> bool:
+    """Whether anything is wrong with the bytes; perhaps only with the answer that brought them."""
+    if stop.outcome == status.END:
+        is_cut = _is_last(buffer, stop) and stop.position < buffer.end
+    else:
+        is_cut = stop.outcome != status.TABLE_FULL
+    return is_cut or bool((batches.crc != batches.computed_crc).any())
 
 
 def _is_last(buffer: Buffer, stop: _Stop) -> bool:

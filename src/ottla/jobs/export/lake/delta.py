@@ -7,7 +7,6 @@ both have it, the second fails.
 """
 
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ottla.errors import PublishError
+from ottla.errors import OptionError, PublishError
 from ottla.extras import missing_extra
 from ottla.format.names import TopicPartition
 from ottla.jobs.export.lake.files import MeasuredFile
@@ -31,7 +30,13 @@ from ottla.jobs.export.lake.state import (
     of_names,
     parse_state,
 )
-from ottla.storage.object_store import S3_SCHEMES, StorageOptions
+from ottla.storage.object_store import (
+    S3,
+    StorageOptions,
+    find_endpoint,
+    find_region,
+    parse_address,
+)
 from ottla.storage.paths import is_remote, local_path, real_path
 
 _LAST_YEAR: Final = 253_402_300_799_999_999  # microseconds: ISO has four digits for a year
@@ -221,14 +226,17 @@ def _iso(microseconds: int) -> str:
 
 def _storage_of(out: str, storage: StorageOptions) -> dict[str, str]:
     """What the library is told of an object store; secrets it takes from the environment."""
-    if not is_remote(out) or out.partition("://")[0] not in S3_SCHEMES:
+    if not is_remote(out):
         return {}
-    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-    endpoint = storage.endpoint or next(filter(None, map(os.environ.get, names)), None)
-    region = storage.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if parse_address(out).store != S3:
+        raise OptionError(
+            f"{out}: tables of Delta are written to S3 and to disks; name a place there, or export"
+            " files of Parquet"
+        )
+    endpoint, region = find_endpoint(S3, storage), find_region(storage)
     options = {"aws_conditional_put": "etag"}  # only one writer makes a version
     if endpoint:
-        options |= {"aws_endpoint_url": endpoint, "aws_allow_http": "true"}
+        options |= {"aws_endpoint_url": endpoint.url, "aws_allow_http": "true"}
         region = region or "us-east-1"
     options |= {"aws_region": region} if region else {}
     options |= {"aws_profile": storage.profile} if storage.profile else {}

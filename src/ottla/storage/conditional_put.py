@@ -1,0 +1,160 @@
+"""A put that one writer wins, by each store's own client: Arrow's file systems have none.
+
+The clients look for credentials where Arrow's file systems do. They are imported when an object is
+put and not before: they take long to load, and few commands write to a store.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Final
+
+from ottla.extras import missing_extra
+from ottla.storage.object_store import (
+    AZURE,
+    GCS,
+    S3,
+    Address,
+    StorageOptions,
+    azure_secrets,
+    connect,
+    find_endpoint,
+    find_region,
+    is_unsigned,
+    parse_address,
+)
+
+_ROUNDS: Final = 10  # as often may others create and delete an object that we try to create
+# By store: the extra that brings the client, its packages and their modules.
+_CLIENTS: Final = {
+    S3: ("s3", "boto3", ("boto3",)),
+    GCS: ("gcs", "google-cloud-storage", ("google.cloud.storage",)),
+    AZURE: ("azure", "azure-storage-blob", ("azure.storage.blob", "azure.identity")),
+}
+
+
+def require_client(uri: str) -> None:
+    """Refuse, before any work, a store to which nothing can be committed here."""
+    store = parse_address(uri).store
+    extra, package, modules = _CLIENTS[store]
+    if not all(map(_is_there, modules)):
+        raise missing_extra(extra, f"writing to {store}:// needs {package}")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it would lie in
+        return False
+
+
+def put_if_absent(uri: str, data: bytes, options: StorageOptions) -> bool:
+    """Write an object unless there is one, and say whether what is there now are these bytes.
+
+    A client repeats a request whose answer was lost, and is then told of an object that it wrote
+    itself. So whoever meets an object compares it. Writers that must know which of them won put
+    bytes that nobody else puts.
+    """
+    require_client(uri)
+    address = parse_address(uri)
+    for _ in range(_ROUNDS):
+        if _CREATE[address.store](address, data, options):
+            return True
+        with suppress(FileNotFoundError):  # deleted since
+            return _read(uri, options) == data
+    raise OSError(f"{uri} can not be created: others create and delete it all the time")
+
+
+def _read(uri: str, options: StorageOptions) -> bytes:
+    system, key = connect(uri, options)
+    with system.open_input_stream(key) as stream:
+        return bytes(stream.read())
+
+
+def _create_on_s3(address: Address, data: bytes, options: StorageOptions) -> bool:
+    import boto3  # type: ignore[import-untyped]
+    from botocore import UNSIGNED  # type: ignore[import-untyped]
+    from botocore.config import Config  # type: ignore[import-untyped]
+    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+
+    endpoint = find_endpoint(S3, options)
+    try:
+        session = boto3.session.Session(
+            profile_name=options.profile, region_name=find_region(options)
+        )
+        client = session.client(
+            "s3",
+            endpoint_url=endpoint.url if endpoint else None,
+            config=Config(signature_version=UNSIGNED) if is_unsigned(S3, options) else None,
+        )
+        client.put_object(Bucket=address.bucket, Key=address.key, Body=data, IfNoneMatch="*")
+    except ClientError as error:
+        # 412: it is there. 409: another request for the same key was faster.
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] in (409, 412):
+            return False
+        raise _failed(address, error) from error
+    except BotoCoreError as error:
+        raise _failed(address, error) from error
+    return True
+
+
+def _create_on_gcs(address: Address, data: bytes, options: StorageOptions) -> bool:
+    from google.api_core.exceptions import GoogleAPIError, PreconditionFailed
+    from google.auth.credentials import AnonymousCredentials
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud.storage import Client
+
+    endpoint = find_endpoint(GCS, options)
+    try:
+        client = Client(
+            project=None,
+            credentials=AnonymousCredentials() if is_unsigned(GCS, options) else None,
+            client_options={"api_endpoint": endpoint.url} if endpoint else None,
+        )
+        blob = client.bucket(address.bucket).blob(address.key)
+        blob.upload_from_string(data, if_generation_match=0)  # 0: there is none
+    except PreconditionFailed:
+        return False
+    except (GoogleAPIError, GoogleAuthError) as error:
+        raise _failed(address, error) from error
+    return True
+
+
+def _create_on_azure(address: Address, data: bytes, options: StorageOptions) -> bool:
+    from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
+    from azure.core.exceptions import AzureError, ResourceExistsError
+    from azure.identity import DefaultAzureCredential
+    from azure.storage.blob import BlobClient
+
+    endpoint = find_endpoint(AZURE, options)
+    url = f"https://{address.account}.blob.core.windows.net"
+    if endpoint:
+        url = f"{endpoint.url}/{address.account}"
+    key, token = azure_secrets()
+    credential: AzureNamedKeyCredential | AzureSasCredential | DefaultAzureCredential
+    if key:
+        credential = AzureNamedKeyCredential(address.account, key)
+    elif token:
+        credential = AzureSasCredential(token)
+    else:
+        credential = DefaultAzureCredential()
+    try:
+        with BlobClient(url, address.bucket, address.key, credential=credential) as client:
+            client.upload_blob(data, overwrite=False)
+    except ResourceExistsError:
+        return False
+    except AzureError as error:
+        raise _failed(address, error) from error
+    return True
+
+
+def _failed(address: Address, error: Exception) -> OSError:
+    """The error of a client as one of a file: whoever writes knows no clients."""
+    return OSError(f"{address.store}://{address.bucket}/{address.key} was not written: {error}")
+
+
+_CREATE: Final[dict[str, Callable[[Address, bytes, StorageOptions], bool]]] = {
+    S3: _create_on_s3,
+    GCS: _create_on_gcs,
+    AZURE: _create_on_azure,
+}
