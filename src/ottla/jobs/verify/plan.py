@@ -258,7 +258,7 @@ def _validate(
     # Two directories may hold one partition: of a second broker, or one that is being moved.
     known = {"path": partition.path, "violations": count, "skippedBatches": len(skipped)}
     sent, size = requests.take()
-    accounts.append(acsentrow(*partition.name, requests=sent, requestBytes=size))
+    accounts.append(account_row(*partition.name, requests=sent, requestBytes=size))
     account = add_rows(accounts) | known
     verdicts.append({"account": json.dumps(account)})
     yield pa.RecordBatch.from_pylist(verdicts, VERDICT_SCHEMA)
