@@ -44,8 +44,8 @@ from stores.conftest import Stores
 from stores.proxy import Fault, Injected, Proxy, fault_proxy
 from stores.servers import SECRETS
 
-# So many faults at least: 60 in all, and 500 in `make soak`. Google's and Azure's libraries wait for
-# a second or more after each.
+# So many faults at least: 60 in all, and 500 in `make soak`. Google's and Azure's libraries wait
+# for a second or more after each.
 FAULTS = {"moto": 30, "gcs": 15, "azure": 15}
 MANY_FAULTS = {"moto": 250, "gcs": 125, "azure": 125}
 RATES = (0.05, 0.15, 0.4)

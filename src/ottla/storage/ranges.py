@@ -2,8 +2,7 @@
 
 A request to an object store takes tens of milliseconds, however few bytes it asks for. So:
 
-- Who reads forward gets the next blocks fetched before they are asked for. How far is known where
-  the reader says where it stops; else no more is fetched than was already read.
+- Who says where it will stop, and reads forward, gets the next blocks fetched before it asks.
 - Who wants many bytes at once gets them in blocks too.
 - Who looks at a few bytes gets some more, for the next look beside them. A look elsewhere does not
   disturb who reads forward.
@@ -128,12 +127,11 @@ class Ranges:
         return data
 
     def _look_ahead(self, position: int, size: int, goes_on: bool) -> _Ahead:
-        run, is_large = self._run if goes_on else 0, size > _BLOCK
+        run, is_large = self._run if goes_on else 0, size >= 2 * _BLOCK
         start = position if goes_on or is_large else position + size
         if self._stop is not None and position < self._stop:
             return _Ahead(start, self._stop, _AT_ONCE if is_large or run >= _SURE else 1)
-        ahead = max(min(run, _AT_ONCE * _BLOCK), size if is_large else 0)
-        return _Ahead(start, min(self._size, position + ahead), _AT_ONCE)
+        return _Ahead(start, position + size if is_large else 0, _AT_ONCE)
 
     def _have_fetched(self, position: int, ahead: _Ahead) -> None:
         """Have blocks fetched; what lies before a position is not needed any more."""
