@@ -242,13 +242,13 @@ def run_trials(place: Place, wanted: int) -> tuple[Counter[Fault], Counter[str]]
 
 def run_trial(place: Place, name: str, seed: int, expected: Expected) -> tuple[list[Injected], str]:
     operation, out = OPERATIONS[name], f"{place.root}/trial-{seed}"
-    ending, result = "completed", None
+    ending, result, told = "completed", None, place.root
     with place.proxy.faulty(seed, RATES[seed % len(RATES)], most=AT_ONCE) as met:
         try:
             result = operation.run(place, out, place.faulty)
         except ERRORS as error:
-            ending = "failed"
-            assert place.root.rpartition("/")[2] in str(error), f"no object in: {error}"
+            ending, told = "failed", str(error)
+    assert place.root.rpartition("/")[2] in told, f"no object in: {told}"
     assert ending == "completed" or met, "an error without a fault"
     there = names_in(place, out)
     if there and there != expected.names:

@@ -30,7 +30,7 @@ _GAP: Final = 1 << 20  # bytes to pass over that cost less than a request
 Fetch = Callable[[int, int], bytes]  # position and size; fewer bytes only where the object ends
 
 
-class _Block(NamedTuple):
+class _FetchedBlock(NamedTuple):
     start: int
     stop: int
     data: "Future[bytes]"
@@ -47,7 +47,7 @@ class _Ahead(NamedTuple):
 _NOTHING: Final = _Ahead(0, 0, 0)
 
 
-def _result(block: _Block) -> bytes | None:
+def _result(block: _FetchedBlock) -> bytes | None:
     """The bytes, unless a thread that reads elsewhere meanwhile took them for unneeded."""
     try:
         return block.data.result()
@@ -64,7 +64,7 @@ class Ranges:
         self._stop: int | None = None  # where who reads forward will stop, if that is known
         self._next = -1 - _GAP  # where a read begins that goes on from the last one
         self._run = 0  # how many bytes were read in a row
-        self._blocks: deque[_Block] = deque()  # one after another, about from `_next` on
+        self._blocks: deque[_FetchedBlock] = deque()  # one after another, about from `_next` on
         self._looked: tuple[int, bytes] = (0, b"")
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -144,7 +144,7 @@ class Ranges:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_AT_ONCE, "ottla-fetch")
             data = self._pool.submit(self._fetch, start, stop - start)
-            self._blocks.append(_Block(start, stop, data))
+            self._blocks.append(_FetchedBlock(start, stop, data))
             start = stop
 
     def _drop(self, count: int) -> None:
