@@ -31,7 +31,7 @@ VALUE_BYTES = 100
 FULL_BYTES = 2 << 30
 QUICK_BYTES = 256 << 20
 ROUNDS = 3
-_RECORD_BYTES = VALUE_BYTES + 20
+_RECORD_BYTES = VALUE_BYTES + 7  # and a little more in the log
 _ROWS = 200_000  # in one Arrow batch
 
 

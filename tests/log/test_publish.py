@@ -170,7 +170,7 @@ def test_a_file_that_says_so_replaces_an_older_version(tmp_path: Path) -> None:
 def test_a_staged_file_that_is_not_what_the_task_wrote_is_not_committed(tmp_path: Path) -> None:
     with run_job(str(tmp_path / "out"), "j") as job:
         file = stage(job, "t-0/0.log", b"log")
-        with pytest.raises(PublishError, match="4 bytes when staged, now 3"):
+        with pytest.raises(PublishError, match="4 bytes when it was staged, now 3"):
             commit(job, [file._replace(size=4)], [])
         with pytest.raises(PublishError, match="now nothing"):
             commit(job, [file._replace(staged="x")], [])

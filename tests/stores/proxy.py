@@ -1,4 +1,4 @@
-"""An HTTP proxy on loopback before an object store, which cuts, delays, refuses and changes answers.
+"""An HTTP proxy before an object store, which cuts, delays, refuses and changes answers.
 
 What it does to a request is drawn from a seed; what it did is remembered. It is a process of its
 own: Arrow's file system for Google's store waits for answers while no other thread may run.
@@ -205,7 +205,7 @@ def main() -> None:
         server.shutdown()
 
 
-class _Cut(Exception):
+class _CutError(Exception):
     """The connection shall end here."""
 
 
@@ -219,7 +219,7 @@ class _Handler(socketserver.StreamRequestHandler):
         try:
             while (request := self._read_request()) is not None:
                 self._serve(request, connection)
-        except (_Cut, OSError, http.client.HTTPException):
+        except (_CutError, OSError, http.client.HTTPException):
             if self.shared.chance.random() < 0.5:  # a reset instead of an end
                 linger = struct.pack("ii", 1, 0)
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -231,7 +231,7 @@ class _Handler(socketserver.StreamRequestHandler):
         fault = proxy.choose(request)
         if fault is Fault.CUT_BEFORE:
             proxy.note(fault, request)
-            raise _Cut
+            raise _CutError
         if fault in (Fault.TOO_MANY, Fault.ERROR, Fault.BUSY):
             proxy.note(fault, request)
             status = int(fault.value)
@@ -240,12 +240,12 @@ class _Handler(socketserver.StreamRequestHandler):
         answer = _forward(request, connection)
         if fault is Fault.LOST_ANSWER:
             proxy.note(fault, request)
-            raise _Cut
+            raise _CutError
         # Half of an error in XML ends the process in Azure's library (std::runtime_error).
         if fault is Fault.CUT_BODY and len(answer.body) > 1 and answer.status < 400:
             proxy.note(fault, request)
             self._send(request, answer, cut=len(answer.body) // 2)
-            raise _Cut
+            raise _CutError
         if fault is Fault.DELAY:
             proxy.note(fault, request)
             time.sleep(_PAUSE)

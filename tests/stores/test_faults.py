@@ -44,8 +44,8 @@ from stores.conftest import Stores
 from stores.proxy import Fault, Injected, Proxy, fault_proxy
 from stores.servers import SECRETS
 
-# So many faults at least: 60 in all, and 500 in `make soak`. Google's and Azure's libraries wait for
-# a second or more after each.
+# So many faults at least: 60 in all, and 500 in `make soak`. Google's and Azure's libraries wait
+# for a second or more after each.
 FAULTS = {"moto": 30, "gcs": 15, "azure": 15}
 MANY_FAULTS = {"moto": 250, "gcs": 125, "azure": 125}
 RATES = (0.05, 0.15, 0.4)
@@ -242,13 +242,13 @@ def run_trials(place: Place, wanted: int) -> tuple[Counter[Fault], Counter[str]]
 
 def run_trial(place: Place, name: str, seed: int, expected: Expected) -> tuple[list[Injected], str]:
     operation, out = OPERATIONS[name], f"{place.root}/trial-{seed}"
-    ending, result = "completed", None
+    ending, result, told = "completed", None, place.root
     with place.proxy.faulty(seed, RATES[seed % len(RATES)], most=AT_ONCE) as met:
         try:
             result = operation.run(place, out, place.faulty)
         except ERRORS as error:
-            ending = "failed"
-            assert place.root.rpartition("/")[2] in str(error), f"no object in: {error}"
+            ending, told = "failed", str(error)
+    assert place.root.rpartition("/")[2] in told, f"no object in: {told}"
     assert ending == "completed" or met, "an error without a fault"
     there = names_in(place, out)
     if there and there != expected.names:

@@ -33,7 +33,6 @@ from ottla.storage.files import File, open_remaining
 from ottla.storage.object_store import StorageOptions
 from ottla.storage.paths import is_remote
 
-
 _LOOKS_AT_ONCE: Final = 8
 
 

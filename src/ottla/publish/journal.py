@@ -220,7 +220,8 @@ def _check_commit(job: Job, files: Sequence[StagedFile]) -> None:
             raise PublishError(f"{file.target!r} is no place in {job.out} where jobs publish")
         if staged.get(file.staged) != file.size:
             found = staged.get(file.staged, "nothing")
-            raise PublishError(f"{file.staged} has {file.size} bytes when staged, now {found}")
+            path = staged_path(job, file.staged)
+            raise PublishError(f"{path} had {file.size} bytes when it was staged, now {found}")
         if file.target in there and not file.replaces:
             raise PublishError(f"{join(job.out, file.target)} is in the way")
     if apart := _other_disk(job, files):

@@ -11,7 +11,7 @@ import select
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
@@ -175,6 +175,7 @@ class _Remote:
         self._closed = threading.Event()
         self._path = path
         self._options = options
+        self._connect: Callable[[], tuple[Any, int]]
         self._connect = lambda: _sized(system.open_input_file(key))
         self._stream: Any
         self._stream, self.size = self._open()

@@ -2,8 +2,7 @@
 
 A request to an object store takes tens of milliseconds, however few bytes it asks for. So:
 
-- Who reads forward gets the next blocks fetched before they are asked for. How far is known where
-  the reader says where it stops; else no more is fetched than was already read.
+- Who says where it will stop, and reads forward, gets the next blocks fetched before it asks.
 - Who wants many bytes at once gets them in blocks too.
 - Who looks at a few bytes gets some more, for the next look beside them. A look elsewhere does not
   disturb who reads forward.
@@ -31,7 +30,7 @@ _GAP: Final = 1 << 20  # bytes to pass over that cost less than a request
 Fetch = Callable[[int, int], bytes]  # position and size; fewer bytes only where the object ends
 
 
-class _Block(NamedTuple):
+class _FetchedBlock(NamedTuple):
     start: int
     stop: int
     data: "Future[bytes]"
@@ -48,7 +47,7 @@ class _Ahead(NamedTuple):
 _NOTHING: Final = _Ahead(0, 0, 0)
 
 
-def _result(block: _Block) -> bytes | None:
+def _result(block: _FetchedBlock) -> bytes | None:
     """The bytes, unless a thread that reads elsewhere meanwhile took them for unneeded."""
     try:
         return block.data.result()
@@ -65,7 +64,7 @@ class Ranges:
         self._stop: int | None = None  # where who reads forward will stop, if that is known
         self._next = -1 - _GAP  # where a read begins that goes on from the last one
         self._run = 0  # how many bytes were read in a row
-        self._blocks: deque[_Block] = deque()  # one after another, about from `_next` on
+        self._blocks: deque[_FetchedBlock] = deque()  # one after another, about from `_next` on
         self._looked: tuple[int, bytes] = (0, b"")
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -128,12 +127,11 @@ class Ranges:
         return data
 
     def _look_ahead(self, position: int, size: int, goes_on: bool) -> _Ahead:
-        run, is_large = self._run if goes_on else 0, size > _BLOCK
+        run, is_large = self._run if goes_on else 0, size >= 2 * _BLOCK
         start = position if goes_on or is_large else position + size
         if self._stop is not None and position < self._stop:
             return _Ahead(start, self._stop, _AT_ONCE if is_large or run >= _SURE else 1)
-        ahead = max(min(run, _AT_ONCE * _BLOCK), size if is_large else 0)
-        return _Ahead(start, min(self._size, position + ahead), _AT_ONCE)
+        return _Ahead(start, position + size if is_large else 0, _AT_ONCE)
 
     def _have_fetched(self, position: int, ahead: _Ahead) -> None:
         """Have blocks fetched; what lies before a position is not needed any more."""
@@ -146,7 +144,7 @@ class Ranges:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_AT_ONCE, "ottla-fetch")
             data = self._pool.submit(self._fetch, start, stop - start)
-            self._blocks.append(_Block(start, stop, data))
+            self._blocks.append(_FetchedBlock(start, stop, data))
             start = stop
 
     def _drop(self, count: int) -> None:

@@ -128,7 +128,8 @@ def send(
             raise OSError(f"{operation} {uri}: {error}") from error
         except OSError as error:
             waited = time.monotonic() - began
-            wait = random.uniform(0.5, 1.0) * min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1))
+            longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1))
+            wait = random.uniform(0.5, 1.0) * longest  # noqa: S311  so that not all come at once
             if not is_passing(error):
                 raise named(operation, uri, error) from error
             if given_up is not None and given_up.is_set():
