@@ -92,6 +92,12 @@ def test_the_account_of_a_container_may_come_from_the_environment(
     assert read_bytes(f"{store.base}/credentials/short", store.options) == b"first"
 
 
+def test_azure_is_not_read_anonymously(stores: Stores) -> None:
+    store = stores["azure"]
+    with pytest.raises(OptionError, match="leave `anonymous` out"):
+        read_bytes(f"{store.base}/any", StorageOptions(store.endpoint, anonymous=True))
+
+
 def test_a_wrong_key_is_refused_by_azure(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     store = stores["azure"]
     wrong = AZURE_SECRETS["AZURE_STORAGE_KEY"].replace("E", "F")

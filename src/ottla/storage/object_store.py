@@ -156,6 +156,8 @@ def _file_system(store: str, account: str, bucket: str, options: StorageOptions)
 
 
 def _azure(account: str, endpoint: Endpoint | None, options: StorageOptions) -> Any:
+    if options.anonymous:  # Arrow's class has no word for it
+        raise OptionError("abfs:// is not read without credentials: leave `anonymous` out")
     where = {}
     if endpoint:
         for service in ("blob", "dfs"):
