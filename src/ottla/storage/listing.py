@@ -5,12 +5,13 @@ import stat
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pyarrow import fs
 
 from ottla.storage.kept.source import Keeping
 from ottla.storage.object_store import (
+    AZURE,
     DEFAULT_OPTIONS,
     GCS,
     StorageOptions,
@@ -49,8 +50,20 @@ def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
     """Whether there is a file or directory."""
     if not is_remote(path):
         return os.path.exists(local_path(path))
-    system, key = connect(os.fspath(path), options)
-    return bool(system.get_file_info(key).type != fs.FileType.NotFound)
+    return _find(os.fspath(path), options).type != fs.FileType.NotFound
+
+
+def _find(uri: str, options: StorageOptions) -> Any:
+    """What Arrow knows of an object or prefix.
+
+    Of Azure it looks at the first name that begins so: of `OUT`, at `OUT.ottla` and not `OUT/a`.
+    """
+    system, key = connect(uri, options)
+    info = system.get_file_info(key)
+    if info.type == fs.FileType.NotFound and parse_address(uri).store == AZURE:
+        inside = system.get_file_info(fs.FileSelector(key, allow_not_found=True))
+        return fs.FileInfo(key, fs.FileType.Directory) if inside else info
+    return info
 
 
 def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
@@ -139,7 +152,7 @@ def special_kind(status: os.stat_result) -> str | None:
 def _list_remote(uri: str, options: StorageOptions) -> Iterator[Entry]:
     system, key = connect(uri, options)
     root = uri.rstrip("/")
-    info = system.get_file_info(key)
+    info = _find(uri, options)
     if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(f"no such object or prefix: {uri}")
     if info.type == fs.FileType.File:
