@@ -16,8 +16,8 @@ from ottla.storage.object_store import (
     S3,
     Address,
     StorageOptions,
-    azure_secrets,
     connect,
+    find_azure_key,
     find_endpoint,
     find_region,
     is_unsigned,
@@ -123,7 +123,7 @@ def _create_on_gcs(address: Address, data: bytes, options: StorageOptions) -> bo
 
 
 def _create_on_azure(address: Address, data: bytes, options: StorageOptions) -> bool:
-    from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
+    from azure.core.credentials import AzureNamedKeyCredential
     from azure.core.exceptions import AzureError, ResourceExistsError
     from azure.identity import DefaultAzureCredential
     from azure.storage.blob import BlobClient
@@ -132,14 +132,8 @@ def _create_on_azure(address: Address, data: bytes, options: StorageOptions) -> 
     url = f"https://{address.account}.blob.core.windows.net"
     if endpoint:
         url = f"{endpoint.url}/{address.account}"
-    key, token = azure_secrets()
-    credential: AzureNamedKeyCredential | AzureSasCredential | DefaultAzureCredential
-    if key:
-        credential = AzureNamedKeyCredential(address.account, key)
-    elif token:
-        credential = AzureSasCredential(token)
-    else:
-        credential = DefaultAzureCredential()
+    key = find_azure_key()
+    credential = AzureNamedKeyCredential(address.account, key) if key else DefaultAzureCredential()
     try:
         with BlobClient(
             url, address.bucket, address.key, credential=credential, initial_backoff=_WAIT
