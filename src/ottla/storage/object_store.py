@@ -167,7 +167,7 @@ def _azure(account: str, endpoint: Endpoint | None, options: StorageOptions) -> 
 
 
 def find_azure_key() -> str | None:
-    """The key of the account, by the name that `az` knows; else Azure's libraries look elsewhere."""
+    """The key of the account, by the name that `az` knows; without one, Azure looks elsewhere."""
     return os.environ.get("AZURE_STORAGE_KEY") or None
 
 
