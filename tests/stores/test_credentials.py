@@ -1,11 +1,9 @@
 """Both libraries that talk to a store find the same credentials: Arrow, and the store's client."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
 
 from ottla.errors import OptionError
 from ottla.storage import object_store
@@ -13,7 +11,7 @@ from ottla.storage.files import read_bytes
 from ottla.storage.object_store import StorageOptions
 from ottla.storage.writing import create_file, write_file
 from stores.conftest import Stores
-from stores.servers import ACCOUNT, AZURE_SECRETS, S3_SECRETS, Store
+from stores.servers import AZURE_SECRETS, S3_SECRETS, Store
 
 PROFILES = """[default]
 aws_access_key_id = test
@@ -92,24 +90,15 @@ def test_the_account_of_a_container_may_come_from_the_environment(
     assert read_bytes(f"{store.base}/credentials/short", store.options) == b"first"
 
 
+def test_azure_is_not_read_anonymously(stores: Stores) -> None:
+    store = stores["azure"]
+    with pytest.raises(OptionError, match="leave `anonymous` out"):
+        read_bytes(f"{store.base}/any", StorageOptions(store.endpoint, anonymous=True))
+
+
 def test_a_wrong_key_is_refused_by_azure(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     store = stores["azure"]
     wrong = AZURE_SECRETS["AZURE_STORAGE_KEY"].replace("E", "F")
     monkeypatch.setenv("AZURE_STORAGE_KEY", wrong)
     with pytest.raises(OSError, match="was not written"):
         create_file(f"{store.base}/credentials/refused", b"first", store.options)
-
-
-def test_a_shared_access_signature(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = stores["azure"]
-    token = generate_account_sas(
-        ACCOUNT,
-        AZURE_SECRETS["AZURE_STORAGE_KEY"],
-        ResourceTypes(container=True, object=True, service=True),
-        AccountSasPermissions(read=True, write=True, list=True, delete=True, create=True),
-        datetime.now(UTC) + timedelta(hours=1),
-        protocol="https,http",
-    )
-    monkeypatch.delenv("AZURE_STORAGE_KEY")
-    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", token)
-    use(store, store.options, "sas")

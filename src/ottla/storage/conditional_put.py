@@ -16,8 +16,8 @@ from ottla.storage.object_store import (
     S3,
     Address,
     StorageOptions,
-    azure_secrets,
     connect,
+    find_azure_key,
     find_endpoint,
     find_region,
     is_unsigned,
@@ -25,6 +25,7 @@ from ottla.storage.object_store import (
 )
 
 _ROUNDS: Final = 10  # as often may others create and delete an object that we try to create
+_WAIT: Final = 1  # seconds before a client of Azure asks again; 15 by default
 # By store: the extra that brings the client, its packages and their modules.
 _CLIENTS: Final = {
     S3: ("s3", "boto3", ("boto3",)),
@@ -105,10 +106,11 @@ def _create_on_gcs(address: Address, data: bytes, options: StorageOptions) -> bo
     from google.cloud.storage import Client
 
     endpoint = find_endpoint(GCS, options)
+    nobody = AnonymousCredentials()  # type: ignore[no-untyped-call]
     try:
         client = Client(
             project=None,
-            credentials=AnonymousCredentials() if is_unsigned(GCS, options) else None,
+            credentials=nobody if is_unsigned(GCS, options) else None,
             client_options={"api_endpoint": endpoint.url} if endpoint else None,
         )
         blob = client.bucket(address.bucket).blob(address.key)
@@ -121,7 +123,7 @@ def _create_on_gcs(address: Address, data: bytes, options: StorageOptions) -> bo
 
 
 def _create_on_azure(address: Address, data: bytes, options: StorageOptions) -> bool:
-    from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
+    from azure.core.credentials import AzureNamedKeyCredential
     from azure.core.exceptions import AzureError, ResourceExistsError
     from azure.identity import DefaultAzureCredential
     from azure.storage.blob import BlobClient
@@ -130,16 +132,12 @@ def _create_on_azure(address: Address, data: bytes, options: StorageOptions) -> 
     url = f"https://{address.account}.blob.core.windows.net"
     if endpoint:
         url = f"{endpoint.url}/{address.account}"
-    key, token = azure_secrets()
-    credential: AzureNamedKeyCredential | AzureSasCredential | DefaultAzureCredential
-    if key:
-        credential = AzureNamedKeyCredential(address.account, key)
-    elif token:
-        credential = AzureSasCredential(token)
-    else:
-        credential = DefaultAzureCredential()
+    key = find_azure_key()
+    credential = AzureNamedKeyCredential(address.account, key) if key else DefaultAzureCredential()
     try:
-        with BlobClient(url, address.bucket, address.key, credential=credential) as client:
+        with BlobClient(
+            url, address.bucket, address.key, credential=credential, initial_backoff=_WAIT
+        ) as client:
             client.upload_blob(data, overwrite=False)
     except ResourceExistsError:
         return False

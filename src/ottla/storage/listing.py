@@ -121,10 +121,11 @@ def exists(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> bool:
 def _look_for(uri: str, options: StorageOptions) -> fs.FileInfo:
     system, key = connect(uri, options)
     info = send("looking for", uri, lambda: system.get_file_info(key))
-    if info.type == fs.FileType.NotFound and parse_address(uri).store in (AZURE, GCS):
+    store = parse_address(uri).store
+    if info.type == fs.FileType.NotFound and store in (AZURE, GCS):
         # Arrow may be wrong: on Azure it looks only at the first name that begins like this one,
         # and OUT.ottla comes before OUT/; of Google's store it takes a failure for an answer.
-        selector = fs.FileSelector(key, allow_not_found=True, recursive=True)
+        selector = fs.FileSelector(key, allow_not_found=True, recursive=store == GCS)
         if send("looking for", uri, lambda: system.get_file_info(selector)):
             return fs.FileInfo(key, fs.FileType.Directory)
     return info

@@ -169,20 +169,19 @@ def _file_system(
 
 
 def _azure(account: str, endpoint: Endpoint | None, options: StorageOptions) -> Any:
+    if options.anonymous:  # Arrow's class has no word for it
+        raise OptionError("abfs:// is not read without credentials: leave `anonymous` out")
     where = {}
     if endpoint:
         for service in ("blob", "dfs"):
             where[f"{service}_storage_authority"] = endpoint.authority
             where[f"{service}_storage_scheme"] = endpoint.scheme
-    key, token = azure_secrets()
-    return fs.AzureFileSystem(account, account_key=key, sas_token=token, **where)
+    return fs.AzureFileSystem(account, account_key=find_azure_key(), **where)
 
 
-def azure_secrets() -> tuple[str | None, str | None]:
-    """The key of the account, or a shared access signature: by the names that `az` knows."""
-    key = os.environ.get("AZURE_STORAGE_KEY") or None
-    token = os.environ.get("AZURE_STORAGE_SAS_TOKEN") or None
-    return key, None if key else token
+def find_azure_key() -> str | None:
+    """The key of the account, by the name that `az` knows; without one, Azure looks elsewhere."""
+    return os.environ.get("AZURE_STORAGE_KEY") or None
 
 
 def find_region(options: StorageOptions) -> str | None:
