@@ -108,8 +108,8 @@ def encode_json(content: Mapping[str, Any]) -> bytes:
     data = json.dumps({"version": _VERSION, **content}, indent=1).encode()
     if len(data) > _MAX_BYTES:
         raise PublishError(
-            f"a journal of this job would have {len(data)} bytes, more than {_MAX_BYTES}: it has too"
-            " many files; choose fewer topics or partitions at once"
+            f"a journal of this job would have {len(data)} bytes, more than {_MAX_BYTES}: it has"
+            " too many files; choose fewer topics or partitions at once"
         )
     return data
 
