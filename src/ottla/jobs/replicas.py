@@ -20,7 +20,7 @@ from ottla.format.names import (
 from ottla.format.sentinels import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_ID
 from ottla.log.compare.replicas import Comparison, compare_replicas
 from ottla.log.files.checkpoints import read_leader_epochs
-from ottla.log.files.contents import Contents
+from ottla.log.files.contents import PartitionFiles
 from ottla.log.files.partition import Partition, Segment, topic_id_of
 from ottla.log.files.small_files import read_small
 from ottla.log.files.swaps import Settled
@@ -186,7 +186,7 @@ def compare_missing(log: Log, place: str, storage: StorageOptions) -> Replicas:
     nothing = replace(
         partition,
         path=join(place, str(log.name)),
-        files=Contents((), (), Settled(()), {}),
+        files=PartitionFiles((), (), Settled(()), {}),
     )
     other = Replica(
         Log(nothing),

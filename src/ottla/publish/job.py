@@ -4,11 +4,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.errors import PublishError
 from ottla.storage.listing import Entry
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.storage.paths import is_remote, join, real_path
+
+_TOGETHER: Final = 1000  # files
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,8 @@ def job_name(inputs: Iterable[Entry], options: Mapping[str, object]) -> str:
     snapshot = sorted((entry.path, entry.size, entry.modified_ns) for entry in inputs)
     # As JSON of both in one list, but never as one text: of a million files that is a gigabyte.
     digest = hashlib.sha256(b"[[")
-    for number, file in enumerate(snapshot):
-        digest.update(f"{', ' if number else ''}{json.dumps(file)}".encode())
+    for at in range(0, len(snapshot), _TOGETHER):
+        digest.update(b", " if at else b"")
+        digest.update(json.dumps(snapshot[at : at + _TOGETHER])[1:-1].encode())
     digest.update(f"], {json.dumps(sorted(options.items()), default=str)}]".encode())
     return digest.hexdigest()[:24]

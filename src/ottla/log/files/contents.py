@@ -33,7 +33,7 @@ class Segment:
         return f"{folder}{slash}{name.partition('.')[0]}{kind}"
 
 
-class Contents(NamedTuple):
+class PartitionFiles(NamedTuple):
     """The files of a partition. `named` are all that an offset names, in any state.
 
     `settled` are those that are the log, and segments are of them.
@@ -51,9 +51,9 @@ class _Parsed:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.held = 0
-        self.contents: dict[Folder, Contents] = {}
+        self.contents: dict[Folder, PartitionFiles] = {}
 
-    def keep(self, folder: Folder, contents: Contents) -> None:
+    def keep(self, folder: Folder, contents: PartitionFiles) -> None:
         """Keep one more, and let the oldest go."""
         with self.lock:
             if folder in self.contents:
@@ -69,12 +69,12 @@ class _Parsed:
 _PARSED: Final = _Parsed()
 
 
-def contents_of(folder: Folder) -> Contents:
+def contents_of(folder: Folder) -> PartitionFiles:
     """What the files of a folder are that `is_settled`."""
     found = _PARSED.contents.get(folder)
     if found is None:
         named, others = _parse(folder)
-        found = Contents(find_segments(named), named, Settled(named), others)
+        found = PartitionFiles(find_segments(named), named, Settled(named), others)
         _PARSED.keep(folder, found)
     return found
 
@@ -84,12 +84,12 @@ def is_settled(folder: Folder) -> bool:
     return not any(name.endswith(_UNSETTLED) for name in folder.file_names())
 
 
-def settle_contents(folder: Folder, options: StorageOptions) -> Contents:
+def settle_contents(folder: Folder, options: StorageOptions) -> PartitionFiles:
     """The same of any folder: a swap that was under way is settled by what is in its files."""
     named, others = _parse(folder)
     settled = settle(named, options)
     tell_swaps(settled)
-    return Contents(find_segments(settled.live), named, settled, others)
+    return PartitionFiles(find_segments(settled.live), named, settled, others)
 
 
 def _parse(folder: Folder) -> tuple[tuple[Named, ...], dict[str, Entry]]:

@@ -30,7 +30,7 @@ from ottla.format.names import (
 from ottla.format.sentinels import NO_OFFSET
 from ottla.log.files.checkpoints import read_offset_checkpoint
 from ottla.log.files.contents import (
-    Contents,
+    PartitionFiles,
     contents_of,
     find_segments,
     is_settled,
@@ -59,12 +59,12 @@ class Partition:
     path: str
     name: TopicPartition
     state: DirectoryState
-    files: Contents | Folder
+    files: PartitionFiles | Folder
     findings: tuple[Violation, ...] = ()
     is_remote: bool = False
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> PartitionFiles:
         return contents_of(self.files) if isinstance(self.files, Folder) else self.files
 
     @property
@@ -314,12 +314,12 @@ def _directory_of_file(entry: Entry, options: StorageOptions) -> LogDirectory:
     parsed = parse_file_name(posixpath.basename(entry.path))
     name, state = parse_directory_name(os.path.basename(os.path.abspath(folder)))
     if parsed is None:
-        contents = Contents((Segment(NO_OFFSET, entry, {}),), (), Settled(()), {})
+        contents = PartitionFiles((Segment(NO_OFFSET, entry, {}),), (), Settled(()), {})
     else:
         named = _beside(entry, parsed, options)
         # Who names a file wants it, whatever a broker was about to do with it.
         live = tuple((replace(one, state=FileState.LIVE), other) for one, other in named)
-        contents = Contents(find_segments(live), tuple(named), Settled(live), {})
+        contents = PartitionFiles(find_segments(live), tuple(named), Settled(live), {})
     partition = Partition(folder, name, state, contents)
     return LogDirectory(posixpath.dirname(folder), (partition,), {}, ())
 

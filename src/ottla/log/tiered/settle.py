@@ -13,7 +13,7 @@ from ottla.format.names import (
     Kind,
 )
 from ottla.log.files.checkpoints import EpochStart, write_leader_epochs
-from ottla.log.files.contents import Contents
+from ottla.log.files.contents import PartitionFiles
 from ottla.log.files.identity import write_topic_id
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.files.swaps import Named, Settled
@@ -58,7 +58,9 @@ def as_partition(log: RemoteLog, options: StorageOptions) -> Partition:
         log.path,
         log.home.name,
         DirectoryState.LIVE,
-        Contents(tuple(remote.segments), tuple(remote.named), Settled(tuple(remote.named)), others),
+        PartitionFiles(
+            tuple(remote.segments), tuple(remote.named), Settled(tuple(remote.named)), others
+        ),
         findings,
         is_remote=True,
     )
@@ -164,7 +166,7 @@ def join_partition(local: Partition, log: RemoteLog, options: StorageOptions) ->
     first = local.segments[0].base_offset if local.segments else None
     remote = choose_segments(log, lineage, first, options)
     here = local.contents
-    together = Contents(
+    together = PartitionFiles(
         (*remote.segments, *here.segments),
         (*remote.named, *here.named),
         here.settled._replace(live=(*remote.named, *here.settled.live)),
