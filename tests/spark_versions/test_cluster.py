@@ -192,17 +192,19 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment that has ottla and what it needs, as a tar file; Spark has PySpark."""
+    """A virtual environment that has ottla and what it needs, packed; Spark has PySpark."""
     folder = tmp_path_factory.mktemp("environment")
     python = folder / "environment/bin/python"
     constraints = ["--constraint", str(ROOT / "constraints.txt")]
     install = [python, "-m", "pip", "install", "--quiet", *constraints, ROOT, "pandas<3"]
     for words in ([sys.executable, "-m", "venv", folder / "environment"], install):
         subprocess.run([str(word) for word in words], check=True, timeout=1200)
-    with tarfile.open(folder / "environment.tar", "w") as packed:
-        for path in (folder / "environment").iterdir():  # Spark refuses an entry `./`
+    with tarfile.open(folder / "environment.tar.gz", "w:gz", compresslevel=1) as packed:
+        for path in (
+            folder / "environment"
+        ).iterdir():  # Spark refuses an entry `./`, and links in a plain tar
             packed.add(path, arcname=path.name)
-    return folder / "environment.tar"
+    return folder / "environment.tar.gz"
 
 
 def submit(
