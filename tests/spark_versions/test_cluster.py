@@ -192,19 +192,29 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment that has ottla and what it needs, as a tar file; Spark has PySpark."""
+    """A virtual environment that has ottla and what it needs, packed; Spark has PySpark."""
     folder = tmp_path_factory.mktemp("environment")
-    python = folder / "venv/bin/python"
+    python = folder / "environment/bin/python"
     constraints = ["--constraint", str(ROOT / "constraints.txt")]
     install = [python, "-m", "pip", "install", "--quiet", *constraints, ROOT, "pandas<3"]
-    for words in ([sys.executable, "-m", "venv", folder / "venv"], install):
+    for words in ([sys.executable, "-m", "venv", folder / "environment"], install):
         subprocess.run([str(word) for word in words], check=True, timeout=1200)
-    with tarfile.open(folder / "environment.tar", "w") as packed:
-        packed.add(folder / "venv", arcname=".")
-    return folder / "environment.tar"
+    with tarfile.open(folder / "environment.tar.gz", "w:gz", compresslevel=1) as packed:
+        for path in (
+            folder / "environment"
+        ).iterdir():  # Spark refuses an entry `./`, and links in a plain tar
+            packed.add(path, arcname=path.name)
+    return folder / "environment.tar.gz"
 
 
-def submit(cluster: Cluster, logs: Path, out: Path, *words: str, **changes: str) -> dict:
+def submit(
+    cluster: Cluster,
+    logs: Path,
+    out: Path,
+    *words: str,
+    folder: Path | None = None,
+    **changes: str,
+) -> dict:
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
@@ -215,6 +225,7 @@ def submit(cluster: Cluster, logs: Path, out: Path, *words: str, **changes: str)
     command = [HOME / "bin/spark-submit", "--master", cluster.url, *configured, *words]
     done = subprocess.run(
         [*map(str, command), shipped_query.__file__, str(logs), str(out)],
+        cwd=folder,
         env=os.environ | {"SPARK_HOME": str(HOME)} | changes,
         capture_output=True,
         text=True,
@@ -264,6 +275,7 @@ def test_an_environment_travels_as_an_archive(
         f"--conf=spark.executorEnv.NUMBA_CACHE_DIR={tmp_path / 'kernels'}",
         PYSPARK_PYTHON="./environment/bin/python",
         PYSPARK_DRIVER_PYTHON=sys.executable,
+        folder=environment.parent,  # sources are planned by that Python beside the driver, too
     )
     check_shipped(told, topic, out)
     for file, python, daemon in told["places"]:

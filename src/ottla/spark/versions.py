@@ -16,7 +16,7 @@ class Feature(Enum):
     """What not every version has: the first one that has it, and what is done before that one."""
 
     STREAM_LIMITS = (
-        "`maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `maxBytesPerTrigger`",
+        "`maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `maxTriggerDelay`, `maxBytesPerTrigger`",
         (4, 2),
         "refused: Spark does not tell a source where a batch begins. `availableNow` is one batch",
     )
