@@ -147,7 +147,7 @@ def test_more_files_than_a_journal_may_name_are_refused_before_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody would publish what was committed then."""
-    monkeypatch.setattr(checked, "_MAX_BYTES", 230)
+    monkeypatch.setattr(checked, "_MAX_BYTES", 270)
     with run_job(str(tmp_path / "out"), "j") as job:
         files = [stage(job, f"t-{number}/0.log", b"log") for number in range(2)]
         with pytest.raises(PublishError, match="too many files"):

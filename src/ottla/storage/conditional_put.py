@@ -7,7 +7,7 @@ put and not before: they take long to load, and few commands write to a store.
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.extras import missing_extra
 from ottla.storage.object_store import (
@@ -23,6 +23,9 @@ from ottla.storage.object_store import (
     is_unsigned,
     parse_address,
 )
+
+if TYPE_CHECKING:
+    from azure.storage.blob import BlobClient
 
 _ROUNDS: Final = 10  # as often may others create and delete an object that we try to create
 _WAIT: Final = 1  # seconds before a client of Azure asks again; 15 by default
@@ -63,7 +66,7 @@ def put_if_absent(uri: str, data: bytes, options: StorageOptions) -> bool:
             return True
         with suppress(FileNotFoundError):  # deleted since
             return _read(uri, options) == data
-    raise OSError(f"{uri} can not be created: others create and delete it all the time")
+    raise OSError(f"{uri} cannot be created: others create and delete it all the time")
 
 
 def _read(uri: str, options: StorageOptions) -> bytes:
@@ -123,8 +126,33 @@ def _create_on_gcs(address: Address, data: bytes, options: StorageOptions) -> bo
 
 
 def _create_on_azure(address: Address, data: bytes, options: StorageOptions) -> bool:
-    from azure.core.credentials import AzureNamedKeyCredential
     from azure.core.exceptions import AzureError, ResourceExistsError
+
+    try:
+        with _azure_blob(address, options) as client:
+            client.upload_blob(data, overwrite=False)
+    except ResourceExistsError:
+        return False
+    except AzureError as error:
+        raise _failed(address, error) from error
+    return True
+
+
+def delete_on_azure(address: Address, options: StorageOptions) -> None:
+    """Delete an object: Arrow's client of Azure ended the process at a delete that failed."""
+    from azure.core.exceptions import AzureError, ResourceNotFoundError
+
+    try:
+        with _azure_blob(address, options) as client:
+            client.delete_blob()
+    except ResourceNotFoundError:
+        return  # deleted by this request, sent before, or by somebody else
+    except AzureError as error:
+        raise OSError(f"{address.bucket}/{address.key} was not deleted: {error}") from error
+
+
+def _azure_blob(address: Address, options: StorageOptions) -> "BlobClient":
+    from azure.core.credentials import AzureNamedKeyCredential
     from azure.identity import DefaultAzureCredential
     from azure.storage.blob import BlobClient
 
@@ -134,16 +162,9 @@ def _create_on_azure(address: Address, data: bytes, options: StorageOptions) -> 
         url = f"{endpoint.url}/{address.account}"
     key = find_azure_key()
     credential = AzureNamedKeyCredential(address.account, key) if key else DefaultAzureCredential()
-    try:
-        with BlobClient(
-            url, address.bucket, address.key, credential=credential, initial_backoff=_WAIT
-        ) as client:
-            client.upload_blob(data, overwrite=False)
-    except ResourceExistsError:
-        return False
-    except AzureError as error:
-        raise _failed(address, error) from error
-    return True
+    return BlobClient(
+        url, address.bucket, address.key, credential=credential, initial_backoff=_WAIT
+    )
 
 
 def _failed(address: Address, error: Exception) -> OSError:

@@ -54,7 +54,7 @@ class Entry:
     kept: Keeping | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Folder:
     """The files directly in a folder, by name, as they were when it was listed.
 
@@ -66,6 +66,9 @@ class Folder:
     names: str
     numbers: "array[int]"
     odd: Mapping[str, Entry]
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.names))
 
     def __len__(self) -> int:
         return len(self.numbers) // 3
@@ -266,6 +269,9 @@ def _list_remote(uri: str, options: StorageOptions) -> Iterator[Folder]:
         return _fold(found, root, key)
 
     counted = counted_requests()  # by this thread: those that list have none of their own
+    if parse_address(uri).store == GCS:  # Arrow shows no folders of it
+        yield from list_below(key)
+        return
     top = send("listing", uri, lambda: system.get_file_info(fs.FileSelector(key)), counted)
     prefixes = [item.path for item in top if item.type == fs.FileType.Directory]
     yield from _fold(top, root, key)

@@ -7,17 +7,19 @@ import posixpath
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
-from ottla.storage.conditional_put import put_if_absent
+from ottla.storage.conditional_put import delete_on_azure, put_if_absent
 from ottla.storage.listing import exists, list_files
 from ottla.storage.object_store import (
+    AZURE,
     DEFAULT_OPTIONS,
     StorageOptions,
     connect,
+    parse_address,
     put,
     require_whole,
 )
@@ -149,7 +151,7 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
             system, key = connect(source, options)
             copied = connect(target, options)[1]  # Azure moves only those of some accounts
             send("copying", source, partial(system.copy_file, key, copied))
-            send("deleting", source, partial(_delete, system.delete_file, key))
+            send("deleting", source, partial(_delete, source, options))
             continue
         folder = os.path.dirname(local_path(target)) or "."
         os.makedirs(folder, exist_ok=True)
@@ -220,9 +222,8 @@ def set_modified(path: Path, modified_ms: int) -> None:
 def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
     """Delete a file; one that is gone is no error, so that a clean-up can be repeated."""
     if is_remote(path):
-        system, key = connect(os.fspath(path), options)
         if exists(path, options):
-            send("deleting", os.fspath(path), partial(_delete, system.delete_file, key))
+            send("deleting", os.fspath(path), partial(_delete, os.fspath(path), options))
         return
     try:
         os.unlink(local_path(path))
@@ -230,10 +231,15 @@ def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
         return
 
 
-def _delete(delete: Callable[[str], None], key: str) -> None:
+def _delete(uri: str, options: StorageOptions) -> None:
     """What is gone was deleted by this request, sent before, or by somebody else."""
+    address = parse_address(uri)
+    if address.store == AZURE:
+        delete_on_azure(address, options)
+        return
+    system, key = connect(uri, options)
     with suppress(FileNotFoundError):
-        delete(key)
+        system.delete_file(key)
 
 
 def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
@@ -244,8 +250,9 @@ def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
         system, key = connect(os.fspath(path), options)
         # Google's store has no object for the folder itself. Servers that only speak S3 may not
         # know the checksum of a request that deletes many objects.
-        with suppress(OSError):
-            system.delete_dir(key)
+        if parse_address(os.fspath(path)).store != AZURE:
+            with suppress(OSError):
+                system.delete_dir(key)
         if exists(path, options):
             for entry in list_files(path, options):
                 delete_file(entry.path, options)
