@@ -276,7 +276,8 @@ def test_records_read_as_the_decoders_of_kafka_dump_log_print_them(
 def _said(folder: Path, topic: str) -> Iterator[str]:
     """The end of each line as the tool prints it: JSON without spaces, or the marker."""
     (partition,) = find_partitions([str(folder)])
-    only_log = replace(partition, path=folder.as_posix(), named=(), others={})
+    files = partition.contents._replace(named=(), others={})
+    only_log = replace(partition, path=folder.as_posix(), files=files)
     for batch in read_partition(only_log):
         for record in batch.to_pylist():
             yield _said_of_record(topic, record)
