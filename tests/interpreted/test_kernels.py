@@ -19,6 +19,7 @@ import pytest
 
 import builders
 import naive
+import ottla
 import ottla.kernels
 from builders import Row
 from choosing import choose
@@ -271,6 +272,20 @@ def export(folder: Path) -> None:
     assert len(found) == len(written.rows)
 
 
+def where(folder: Path) -> None:
+    """One record of many, with its headers."""
+    rows = [Row(at, 1000, b"k%d" % at, b"v", ((b"h", b"1"), (b"n", None))) for at in range(20)]
+    log = folder / "t-0" / LOG
+    log.parent.mkdir()
+    log.write_bytes(builders.batch(rows))
+    scan = ottla.open(str(folder)).scan(
+        "t", columns=["offset", "key", "headers"], where="key = 'k7'"
+    )
+    (found,) = scan.to_arrow().to_pylist()
+    assert found["offset"] == 7
+    assert len(found["headers"]) == 2
+
+
 def _lines(path: Path) -> list[str]:
     return path.read_text().splitlines()
 
@@ -292,6 +307,7 @@ WORKS: dict[str, Callable[[Path], None]] = {
         groups,
         report,
         export,
+        where,
         avro,
     )
 }
