@@ -9,7 +9,7 @@ import pytest
 from builders import Row, batch
 from ottla.arrow.schema import RECORD_COLUMNS
 from ottla.arrow.to_arrow import records_to_arrow, wanted_flags
-from ottla.batch.decode import CHUNK_BYTES, Chunk, Decoder
+from ottla.batch.decode import CHUNK_BYTES, CHUNK_HEADERS, Chunk, Decoder
 from ottla.batch.select import Selected
 from ottla.log.read.windows import read_windows
 from ottla.storage.files import open_file
@@ -87,7 +87,10 @@ def test_what_does_not_fit_begins_another_chunk(tmp_path: Path) -> None:
 def test_many_rows_and_large_records_are_left_where_they_are(tmp_path: Path) -> None:
     (small,) = chunks_of(tmp_path / "a.log", [rows_of(0, 100)])
     (large,) = chunks_of(tmp_path / "b.log", [[Row(0, 0, b"k", b"v" * (2 * CHUNK_BYTES)), Row(1)]])
+    many = tuple((b"", None) for _ in range(CHUNK_HEADERS + 1))  # in fewer bytes than a chunk has
+    (named,) = chunks_of(tmp_path / "c.log", [[Row(0, 0, b"k", b"v", many), *rows_of(1, 7)]])
     selected = Selected(wanted_flags(COLUMNS))
+    assert not selected.takes(named, np.arange(1))
     assert selected.takes(small, np.arange(25))
     assert not selected.takes(small, np.arange(26))
     assert not selected.takes(large, np.arange(0))

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from ottla.batch.decode import CHUNK_BYTES, Chunk, allocate_chunk
+from ottla.batch.decode import CHUNK_BYTES, CHUNK_HEADERS, Chunk, allocate_chunk
 from ottla.format.arrays import PADDING
 from ottla.kernels.records import gather
 from ottla.kernels.records.select import append_rows
@@ -20,7 +20,7 @@ from ottla.kernels.tables import (
     take_batches,
 )
 
-_FEW: Final = 4  # one record in four: a copy of more is not worth what it saves
+_FEW: Final = 4  # one record in four: of more, Arrow takes the rows
 _MOST_CHUNKS: Final = 16  # who waits for the first rows shall not wait for long
 
 
@@ -46,7 +46,8 @@ class Selected:
         of = chunk.buffers
         columns = of.key_bytes, of.value_bytes, of.header_key_bytes, of.header_value_bytes
         usual = all(column.size <= CHUNK_BYTES + PADDING for column in columns)
-        return usual and rows.size * _FEW <= chunk.count
+        few_headers = of.header_key_bounds.size <= CHUNK_HEADERS + 1
+        return usual and few_headers and rows.size * _FEW <= chunk.count
 
     def add(self, chunk: Chunk, rows: Int64s) -> Iterator[Chunk]:
         """Collect some rows of a chunk; gives what is full."""

@@ -1,7 +1,8 @@
 """A put that one writer wins, by each store's own client: Arrow's file systems have none.
 
-The clients look for credentials where Arrow's file systems do. They are imported when an object is
-put and not before: they take long to load, and few commands write to a store.
+Azure's client also deletes. The clients look for credentials where Arrow's file systems do. They
+are imported when somebody writes and not before: they take long to load, and few commands write to
+a store.
 """
 
 from collections.abc import Callable
