@@ -16,7 +16,7 @@ ELSEWHERE := kafka or browser or stores or faults or soak or spark_long or spark
 INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tests/arrow tests/interpreted)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-nojit test-spark test-spark-versions test-kafka test-browser test-stores test-faults test-newcomer soak \
+.PHONY: help demo test test-nojit test-bounds test-spark test-spark-versions test-kafka test-browser test-stores test-faults test-newcomer soak \
 	lint types docs bench captures constraints java
 
 help: ## Show this list
@@ -33,6 +33,10 @@ test: $(READY) java ## All that needs only Python and Java
 test-nojit: $(READY) ## The kernels interpreted, so that an index out of bounds raises
 	NUMBA_DISABLE_JIT=1 $(PYTEST) $(IN_PARALLEL) -m 'not (spark or $(ELSEWHERE))' $(INTERPRETED)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m hypothesis tests/test_against_naive.py tests/schemas/test_avro.py
+
+test-bounds: $(READY) ## The kernels compiled so that an index below 0 or too large raises
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/build/bounds $(PYTEST) $(IN_PARALLEL) -m 'not (spark or $(ELSEWHERE))' \
+		$(INTERPRETED) tests/schemas tests/test_against_naive.py tests/test_corruption.py
 
 test-spark: $(READY) java ## The longer tests on Spark
 	$(PYTEST) -m spark_long

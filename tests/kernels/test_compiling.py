@@ -25,14 +25,50 @@ for one in gc.get_objects():
         print("COMPILED", one.py_func.__name__, file=sys.stderr)
 """
 OTHERS = """
+import numpy as np
 from numba import config, njit
 from ottla.kernels.bytes.crc import crc32c
 
 @njit(cache=True)
-def theirs(number):
-    return number + 1
+def theirs(numbers):
+    return numbers[-1]
 
-assert theirs(1) == 2 and not config.CACHE_DIR
+crc32c(np.zeros(8, np.uint8), 0, 8)
+assert theirs(np.arange(3)) == 2 and not config.CACHE_DIR
+"""
+BOUNDS = """
+import sys
+import numpy as np
+from ottla.kernels._jit import called, inlined, kernel
+
+@called
+def apart(numbers, index):
+    return numbers[index]
+
+@inlined
+def within(numbers, index):
+    return numbers[index]
+
+@kernel
+def read(numbers, index):
+    return numbers[index]
+
+@kernel
+def read_apart(numbers, index):
+    return apart(numbers, index)
+
+@kernel
+def read_within(numbers, index):
+    return within(numbers, index)
+
+for ours in (read, read_apart, read_within):
+    assert ours(np.arange(3), 2) == 2
+    for index in (-1, 3):
+        try:
+            ours(np.arange(3), index)
+        except IndexError:
+            continue
+        sys.exit(f"{ours} {index}")
 """
 
 
@@ -78,3 +114,9 @@ def test_what_takes_longer_than_a_moment_is_told_once_unless_asked_for_quiet(
     compiling.go_on()
     compiling.go_on()
     assert capsys.readouterr().err.count("\n") == lines
+
+
+def test_an_index_below_zero_raises_where_bounds_are_checked(tmp_path: Path) -> None:
+    script = tmp_path / "bounds.py"  # Numba keeps no code of a script that has no file
+    script.write_text(BOUNDS)
+    run(str(script), NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path / "kernels"))

@@ -2,9 +2,10 @@
 
 from typing import Any, Final
 
+from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase
-from numba.core.compiler_machinery import PassManager
+from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import (
     AnnotateTypes,
     IRLegalization,
@@ -21,6 +22,29 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerPlainIndexes(NativeLowering):
+    """To Numba, -1 is the last item, and it compares each index with 0. Ours are never negative.
+
+    `make test-bounds` compiles with NUMBA_BOUNDSCHECK: there an index that is raises.
+    """
+
+    def run_pass(self, state: Any) -> bool:
+        from numba.np import arrayobj  # to compile only: what is kept is loaded without it
+
+        wrapping = arrayobj.fix_integer_index
+        arrayobj.fix_integer_index = _take_as_it_is  # Numba compiles in one thread at a time
+        try:
+            return bool(super().run_pass(state))  # type: ignore[no-untyped-call]
+        finally:
+            arrayobj.fix_integer_index = wrapping
+
+
+def _take_as_it_is(context: Any, builder: Any, kind: Any, index: Any, _size: Any) -> Any:
+    return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+
+
 # Numba has as many again for what no kernel has: closures, `with`, messages of exceptions, loops
 # over tuples, expressions of whole arrays. After each it looks at every variable once more.
 _PASSES: Final = (
@@ -33,7 +57,7 @@ _PASSES: Final = (
     PreLowerStripPhis,
     IRLegalization,
     AnnotateTypes,
-    NativeLowering,
+    _LowerPlainIndexes,
     NoPythonBackend,
 )
 _WRAPPER: Final = "_ZN7cpython"  # how Numba's names of functions for Python begin
