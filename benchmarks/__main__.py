@@ -23,6 +23,7 @@ from benchmarks import (
     bench_startup,
     bench_tables,
     bench_tiered,
+    bench_values,
     bench_where,
 )
 from benchmarks.corpus import FULL, QUICK
@@ -44,6 +45,7 @@ WHOLE = {
     "tiered": bench_tiered,
     "clone": bench_clone,
     "avro": bench_avro,
+    "values": bench_values,
     "lake": bench_lake,
     "latency": bench_latency,
 }

@@ -87,7 +87,7 @@ NESTED = {
 }
 
 
-def _flat(chance: random.Random) -> dict[str, Any]:
+def flat_record(chance: random.Random) -> dict[str, Any]:
     return {
         "id": chance.randrange(1 << 40),
         "time": 1_700_000_000_000 + chance.randrange(1 << 34),
@@ -121,11 +121,11 @@ def _nested(chance: random.Random) -> dict[str, Any]:
 def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Ten thousand different records of each shape, again and again."""
     count = 10 * min(plan.uncompressed_bytes // 1000, 20_000)
-    shapes = {"flat, 10 fields": (FLAT, _flat), "nested": (NESTED, _nested)}
+    shapes = {"flat, 10 fields": (FLAT, flat_record), "nested": (NESTED, _nested)}
     for label, (schema, make) in shapes.items():
         chance = random.Random(21)
         parsed = fastavro.parse_schema(schema)
-        some = [_written(parsed, make(chance)) for _ in range(min(count, 10_000))]
+        some = [written(parsed, make(chance)) for _ in range(min(count, 10_000))]
         datums = some * (count // len(some))
         few = datums[: len(some)]
         column = pa.array(datums, pa.binary())
@@ -158,7 +158,7 @@ def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _written(parsed: Any, record: dict[str, Any]) -> bytes:
+def written(parsed: Any, record: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, parsed, record)
     return out.getvalue()

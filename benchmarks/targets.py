@@ -18,6 +18,7 @@ WHERE_TO_FILTER = 3.0  # one record in a hundred
 LAKE_TO_PARQUET = 0.9
 AVRO_TO_FASTAVRO = 30.0
 AVRO_TO_PYRUHVRO = 1.5
+VALUES_TO_BYTES = 0.5
 TIERED_TO_PARTS = 0.6
 LATE_TO_PROMPT = 0.7  # of a scan on S3 with 50 ms for each request
 CLONE_TO_COPY = 0.7  # of `cp -r` and `sync`, with cold caches

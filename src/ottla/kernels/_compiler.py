@@ -23,7 +23,7 @@ from numba.core.untyped_passes import (
 )
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
+@register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
 class _LowerPlainIndexes(NativeLowering):
     """To Numba, -1 is the last item, and it compares each index with 0. Ours are never negative.
 
