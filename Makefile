@@ -17,7 +17,7 @@ INTERPRETED := $(wildcard tests/format tests/kernels tests/codec tests/batch tes
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-nojit test-bounds test-spark test-spark-versions test-kafka test-browser test-stores test-faults test-newcomer soak \
-	lint types docs bench captures constraints java
+	lint types docs bench bench-guard captures constraints java
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -88,6 +88,10 @@ docs: $(READY) ## The site of the manual, in build/site; a broken link or a miss
 
 bench: $(READY) java ## Decode, encode, scan and verify against Kafka's Java classes
 	$(BIN)/python -m benchmarks
+
+BASE ?= HEAD~1
+bench-guard: $(READY) java ## Ten short rows against the commit before, or BASE=...; by hand, on a quiet machine
+	$(BIN)/python -m benchmarks.two_trees $(BASE) --guard
 
 captures: $(READY) ## Renew docs/captures, what a terminal shows of commands on the demo's logs
 	@command -v tmux >/dev/null || { echo 'Captures need tmux (Debian: apt-get install tmux).' >&2; exit 2; }
