@@ -200,9 +200,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for words in ([sys.executable, "-m", "venv", folder / "environment"], install):
         subprocess.run([str(word) for word in words], check=True, timeout=1200)
     with tarfile.open(folder / "environment.tar.gz", "w:gz", compresslevel=1) as packed:
-        for path in (
-            folder / "environment"
-        ).iterdir():  # Spark refuses an entry `./`, and links in a plain tar
+        # Spark refuses an entry `./`, and in a plain tar links that lead out of it.
+        for path in (folder / "environment").iterdir():
             packed.add(path, arcname=path.name)
     return folder / "environment.tar.gz"
 
