@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from builders import Row, batch
@@ -32,7 +33,7 @@ from ottla.publish.journal import (
     settle,
     staged_path,
 )
-from ottla.storage.files import open_file, read_bytes
+from ottla.storage.files import File, _Remote, open_file, read_bytes
 from ottla.storage.listing import list_files
 from ottla.storage.object_store import StorageOptions
 from ottla.storage.writing import create_file, write_file
@@ -158,6 +159,41 @@ def test_an_object_that_vanishes_is_named(server: Server, options: StorageOption
     with (
         pytest.raises(FileNotFoundError, match="vanished between listing and reading"),
         open_file(entry, options) as file,
+    ):
+        file.read_into(np.empty(100, dtype=np.uint8), 0, 100)
+
+
+class Replaced:
+    """A file system on which the first file closes itself, and the next one is another."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    def open_input_file(self, key: str) -> pa.NativeFile:
+        self.opened += 1
+        file = pa.BufferReader(b"x" * 100 if self.opened == 1 else b"y" * 200)
+        return Closed(file) if self.opened == 1 else file
+
+
+class Closed:
+    """Knows its size, and can not be read."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self.size, self.close = file.size, file.close
+
+    def read_at(self, size: int, position: int) -> bytes:
+        raise ValueError("operation on closed file")
+
+
+def test_an_object_that_was_replaced_before_it_was_opened_again_is_found(
+    options: StorageOptions,
+) -> None:
+    uri = f"s3://{BUCKET}/replaced/t-0/{0:020d}.log"
+    write_file(uri, b"y" * 200, options)
+    source = _Remote(Replaced(), "key", uri, options)
+    with (
+        pytest.raises(OSError, match=f"^{uri} was replaced"),
+        File(uri, source.size, source) as file,
     ):
         file.read_into(np.empty(100, dtype=np.uint8), 0, 100)
 
