@@ -159,6 +159,27 @@ def test_a_failed_request_fails_the_read_that_needs_it() -> None:
     reader.close()
 
 
+def test_who_closes_hears_of_requests_that_nobody_waits_for() -> None:
+    store = Store(50 * MIB)
+    under_way, go_on = threading.Event(), threading.Event()
+
+    def fetch(position: int, size: int) -> bytes:
+        if 10 * MIB <= position < 40 * MIB:
+            under_way.set()
+            assert go_on.wait(30)
+        return store.fetch(position, size)
+
+    reader = Ranges(fetch, len(store.data))
+    reader.expect(len(store.data))
+    read_forward(store, reader, 8 * MIB)
+    assert under_way.wait(30)
+    read_all(reader, 45 * MIB, WINDOW)
+    try:
+        assert not reader.close()
+    finally:
+        go_on.set()
+
+
 READS = st.lists(
     st.tuples(
         st.integers(0, 12 * MIB),

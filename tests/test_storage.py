@@ -16,6 +16,7 @@ from ottla.storage.writing import (
     move_below,
     move_files,
     open_output,
+    open_whole,
     write_file,
 )
 
@@ -176,6 +177,19 @@ def test_a_streamed_file_is_moved_into_a_directory_that_is_made_for_it(tmp_path:
     delete_tree(tmp_path / "staged")
     delete_tree(tmp_path / "staged")
     assert [child.name for child in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_file_that_was_not_finished_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(TypeError), open_whole(tmp_path / "page.html") as stream:
+        stream.writelines([b"half", None])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_whose_name_is_taken_by_a_folder_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "page.html").mkdir()
+    with pytest.raises(IsADirectoryError), open_whole(tmp_path / "page.html") as stream:
+        stream.write(b"whole")
+    assert [child.name for child in tmp_path.iterdir()] == ["page.html"]
 
 
 def replace_by(path: Path, data: bytes) -> None:

@@ -272,6 +272,24 @@ def test_s3_with_credentials_that_it_does_not_know(s3: str, tmp_path: Path) -> N
     assert "S3 does not let in whom AWS_ACCESS_KEY_ID name" in said
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "value", "said"),
+    [
+        ("s3://b/logs", "AWS_ENDPOINT_URL", "ftp://x", "'ftp://x' is no address of a store"),
+        ("s3://b/logs", "AWS_ENDPOINT_URL_S3", "http://a b", "'http://a b' is no address"),
+        ("gs://b/logs", "STORAGE_EMULATOR_HOST", "ftp://x", "'ftp://x' is no address of a store"),
+        ("abfs://c@a/logs", "AZURE_STORAGE_SERVICE_ENDPOINT", "ftp://x", "'ftp://x' is no address"),
+        ("abfs://c@a/logs", "AZURE_STORAGE_KEY", "not base64!", "holds no key of an account"),
+    ],
+)
+def test_a_variable_that_says_nothing_of_a_store(
+    path: str, name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = path.replace("@a/", "@a.dfs.core.windows.net/")
+    monkeypatch.setenv(name, value)
+    assert here("ls", path).startswith(f"{name} {said}")
+
+
 @pytest.fixture(scope="session")
 def other_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A Python of another minor version; where none is installed, what answers like one.

@@ -15,9 +15,13 @@ BUCKET = "bucket"
 
 @dataclass(slots=True)
 class Server:
-    """Where it is, and the GETs of object bytes: (key, first byte, last byte)."""
+    """Where it is, and the GETs of object bytes: (key, first byte, last byte).
+
+    What `loses_copies` says of copies that it made is not true.
+    """
 
     endpoint: str = ""
+    loses_copies: bool = False
     reads: list[tuple[str, int, int]] = field(default_factory=list)
 
     def client(self) -> Any:
@@ -37,6 +41,9 @@ def s3_server() -> Iterator[Server]:
         if environ["REQUEST_METHOD"] == "GET" and wanted.startswith("bytes="):
             first, last = wanted.removeprefix("bytes=").split("-")
             server.reads.append((environ["PATH_INFO"], int(first), int(last)))
+        if server.loses_copies and "HTTP_X_AMZ_COPY_SOURCE" in environ:
+            start_response("200 OK", [("Content-Type", "application/xml")])
+            return [b"<CopyObjectResult><ETag>&quot;0&quot;</ETag></CopyObjectResult>"]
         with one_at_a_time if "HTTP_IF_NONE_MATCH" in environ else nullcontext():
             return moto(environ, start_response)  # type: ignore[no-any-return]
 

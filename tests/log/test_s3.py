@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from builders import Row, batch
@@ -32,10 +33,11 @@ from ottla.publish.journal import (
     settle,
     staged_path,
 )
-from ottla.storage.files import open_file, read_bytes
+from ottla.storage import retries
+from ottla.storage.files import File, _Remote, open_file, read_bytes
 from ottla.storage.listing import list_files
 from ottla.storage.object_store import StorageOptions
-from ottla.storage.writing import create_file, write_file
+from ottla.storage.writing import create_file, move_files, open_whole, write_file
 from whole_log import check_partition, plan_salvage
 
 PARTITIONS, SEGMENTS = 20, 12
@@ -162,6 +164,41 @@ def test_an_object_that_vanishes_is_named(server: Server, options: StorageOption
         file.read_into(np.empty(100, dtype=np.uint8), 0, 100)
 
 
+class Replaced:
+    """A file system on which the first file closes itself, and the next one is another."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    def open_input_file(self, key: str) -> pa.NativeFile:
+        self.opened += 1
+        file = pa.BufferReader(b"x" * 100 if self.opened == 1 else b"y" * 200)
+        return Closed(file) if self.opened == 1 else file
+
+
+class Closed:
+    """Knows its size, and can not be read."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self.size, self.close = file.size, file.close
+
+    def read_at(self, size: int, position: int) -> bytes:
+        raise ValueError("operation on closed file")
+
+
+def test_an_object_that_was_replaced_before_it_was_opened_again_is_found(
+    options: StorageOptions,
+) -> None:
+    uri = f"s3://{BUCKET}/replaced/t-0/{0:020d}.log"
+    write_file(uri, b"y" * 200, options)
+    source = _Remote(Replaced(), "key", uri, options)
+    with (
+        pytest.raises(OSError, match=f"^{uri} was replaced"),
+        File(uri, source.size, source) as file,
+    ):
+        file.read_into(np.empty(100, dtype=np.uint8), 0, 100)
+
+
 def test_nothing_under_a_prefix_is_an_error(options: StorageOptions) -> None:
     with pytest.raises(FileNotFoundError, match="no such object or prefix"):
         list_files(f"s3://{BUCKET}/nothing", options)
@@ -274,3 +311,37 @@ def test_a_whole_bucket_is_not_written_to(options: StorageOptions) -> None:
         run_job(f"s3://{BUCKET}", "job", options),
     ):
         pass
+
+
+@pytest.fixture
+def lost_copies(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A store that says that it copied."""
+    monkeypatch.setattr(retries, "_FIRST_WAIT", 0.001)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.endpoint)
+    server.loses_copies = True
+    yield
+    server.loses_copies = False
+
+
+@pytest.mark.usefixtures("lost_copies")
+def test_what_was_not_copied_is_not_deleted(options: StorageOptions) -> None:
+    source, target = f"s3://{BUCKET}/lost/from.log", f"s3://{BUCKET}/lost/to.log"
+    write_file(source, b"log", options)
+    with pytest.raises(retries.StoreError, match="0 of 3 bytes were copied"):
+        move_files([(source, target)], options)
+    assert read_bytes(source, options) == b"log"
+    write_file(target, b"lo", options)
+    with pytest.raises(retries.StoreError, match="2 of 3 bytes were copied"):
+        move_files([(source, target)], options)
+    assert read_bytes(source, options) == b"log"
+
+
+@pytest.mark.usefixtures("lost_copies")
+def test_a_file_that_does_not_get_its_name_leaves_nothing(options: StorageOptions) -> None:
+    write_file(f"s3://{BUCKET}/pages/other", b"", options)
+    page = f"s3://{BUCKET}/pages/page.html"
+    with pytest.raises(retries.StoreError, match="0 of 5 bytes"), open_whole(page) as stream:
+        stream.write(b"whole")
+    assert [entry.path for entry in list_files(f"s3://{BUCKET}/pages", options)] == [
+        f"s3://{BUCKET}/pages/other"
+    ]

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from builders import Row, batch
@@ -14,18 +16,19 @@ from ottla.engine.local import LocalEngine
 from ottla.errors import PublishError
 from ottla.errors import Row as AccountRow
 from ottla.format.attributes import Codec
+from ottla.jobs.export.lake.files import measure_files
 from ottla.jobs.rewrite.convert import plan_convert
 from ottla.jobs.run import run_output_job
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.jobs.verify.run import verify
 from ottla.log.read.windows import read_windows
 from ottla.notices import StoreTrouble
-from ottla.publish.checked import encode_json, read_json
+from ottla.publish.checked import StagedFile, encode_json, read_json
 from ottla.storage import retries
 from ottla.storage.files import open_file, read_bytes
 from ottla.storage.listing import exists, list_files
 from ottla.storage.object_store import StorageOptions
-from ottla.storage.writing import move_files, write_file
+from ottla.storage.writing import create_file, move_files, open_output, write_file
 from stores.conftest import Stores
 from stores.proxy import Fault, Proxy, fault_proxy
 from stores.servers import SECRETS
@@ -109,6 +112,41 @@ def test_an_object_that_was_replaced_by_a_shorter_one_is_found(place: Place, hur
         write_file(uri, b"".join(batches[:40]), place.options)
         with pytest.raises(OSError, match=r"was replaced|vanished|shrank"):
             list(read_windows(file))
+
+
+SECOND = 10  # a seed by which the first request passes, and the next one does not
+
+
+# Google's client looks for the bucket meanwhile, so nobody knows which request is the second.
+@pytest.mark.parametrize("place", ["moto", "azure"], indirect=True)
+def test_whose_commit_won_is_asked_again(place: Place) -> None:
+    uri = place.at("j/first.json")
+    assert create_file(uri, b"first", place.options)
+    for data in (b"first", b"second"):
+        with place.proxy.faulty(SECOND, 0.5, Fault.BUSY, most=1) as met:
+            assert create_file(uri, data, place.options) == (data == b"first")
+        assert [each.method in ("GET", "HEAD") for each in met] == [True]
+
+
+def test_the_footer_of_a_table_is_asked_for_again(place: Place) -> None:
+    sink = pa.BufferOutputStream()
+    table = pa.table({"offset": range(1000), "value": [f"{n}" * 30 for n in range(1000)]})
+    pq.write_table(table, sink, row_group_size=4)  # a footer that no first look has whole
+    data = sink.getvalue().to_pybytes()
+    write_file(place.at("table/t.parquet"), data, place.options)
+    files = [StagedFile("staged", "t.parquet", len(data))]
+    for number in range(3):
+        with place.proxy.faulty(number, 1.0, Fault.BUSY, most=1) as met:
+            (found,) = measure_files(place.at("table"), files, {"o": "offset"}, place.options)
+        assert (found.rows, found.bounds) == (1000, {"o": (0, 999)})
+        assert len(met) == 1
+
+
+def test_an_object_that_was_not_finished_is_not_there(place: Place) -> None:
+    uri = place.at("unfinished.log")
+    with pytest.raises(TypeError), open_output(uri, place.options) as stream:
+        stream.writelines([b"half", None])
+    assert not exists(uri, place.options)
 
 
 def test_a_move_whose_answers_are_lost_is_done_once(place: Place) -> None:

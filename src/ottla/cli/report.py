@@ -1,10 +1,8 @@
 """`ottla report`: what is there, how it is and what it would cost otherwise, as a page."""
 
 import argparse
-import os
 import shlex
 import time
-import uuid
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import Final
@@ -30,7 +28,7 @@ from ottla.jobs.report.steps import build_report
 from ottla.jobs.report.verdict import leading_rows
 from ottla.jobs.report.what_if import all_settings
 from ottla.options.texts import format_bytes
-from ottla.storage.writing import move_files, open_output
+from ottla.storage.writing import open_whole
 
 _GB: Final = 1_000_000_000
 _MOST: Final = 10  # findings, and transactions
@@ -63,11 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(out: str, page: str) -> None:
-    """Write the file under another name first, so that it is there whole or not at all."""
-    unfinished = f"{out}.{uuid.uuid4().hex}"
-    with open_output(unfinished) as stream:
+    with open_whole(out) as stream:
         stream.write(page.encode("utf-8", "backslashreplace"))
-    move_files([(unfinished, os.path.abspath(out) if "://" not in out else out)])
 
 
 def print_report(

@@ -1,8 +1,6 @@
 """`ottla verify`: every rule on everything, in parallel; what is broken, as rows."""
 
 import argparse
-import os
-import uuid
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
@@ -18,7 +16,7 @@ from ottla.cli.verdict import Verdict
 from ottla.errors import OptionError, Row, Severity
 from ottla.jobs.verify.plan import VerifyOptions
 from ottla.jobs.verify.run import FOUND_SCHEMA, verify_chosen
-from ottla.storage.writing import move_files, open_output
+from ottla.storage.writing import open_whole
 
 _ROWS: Final = 4096
 
@@ -82,9 +80,7 @@ def _text(row: Row) -> str:
 
 
 def _write(rows: Iterator[Row], out: str) -> None:
-    """Write the file under another name first, so that it is there whole or not at all."""
-    unfinished = f"{out}.{uuid.uuid4().hex}"
-    with open_output(unfinished) as stream:
+    with open_whole(out) as stream:
         if out.endswith(".jsonl"):
             for row in rows:
                 stream.write(json_line(row))
@@ -92,4 +88,3 @@ def _write(rows: Iterator[Row], out: str) -> None:
             with pq.ParquetWriter(stream, FOUND_SCHEMA, compression="zstd") as writer:
                 while chunk := list(islice(rows, _ROWS)):
                     writer.write_table(pa.Table.from_pylist(chunk, FOUND_SCHEMA))
-    move_files([(unfinished, os.path.abspath(out) if "://" not in out else out)])

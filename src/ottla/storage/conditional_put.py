@@ -11,13 +11,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from ottla.extras import missing_extra
+from ottla.storage.files import read_bytes
 from ottla.storage.object_store import (
     AZURE,
     GCS,
     S3,
     Address,
     StorageOptions,
-    connect,
     find_azure_key,
     find_endpoint,
     find_region,
@@ -66,14 +66,8 @@ def put_if_absent(uri: str, data: bytes, options: StorageOptions) -> bool:
         if _CREATE[address.store](address, data, options):
             return True
         with suppress(FileNotFoundError):  # deleted since
-            return _read(uri, options) == data
+            return read_bytes(uri, options) == data
     raise OSError(f"{uri} cannot be created: others create and delete it all the time")
-
-
-def _read(uri: str, options: StorageOptions) -> bytes:
-    system, key = connect(uri, options)
-    with system.open_input_stream(key) as stream:
-        return bytes(stream.read())
 
 
 def _create_on_s3(address: Address, data: bytes, options: StorageOptions) -> bool:
@@ -98,7 +92,7 @@ def _create_on_s3(address: Address, data: bytes, options: StorageOptions) -> boo
         if error.response["ResponseMetadata"]["HTTPStatusCode"] in (409, 412):
             return False
         raise _failed(address, error) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, ValueError) as error:  # it refuses some hosts that Arrow knows
         raise _failed(address, error) from error
     return True
 

@@ -196,13 +196,15 @@ class _Remote:
 
     def _fetch(self, position: int, size: int) -> bytes:
         def get() -> bytes:
-            if self._stream is None:
-                self._stream, _ = self._connect()
+            stream = self._stream
+            if stream is None:
+                stream = self._take(self._connect())
             try:
                 with _not_closed():
-                    data: bytes = self._stream.read_at(size, position)
+                    data: bytes = stream.read_at(size, position)
             except ConnectionError:
-                self._stream = None
+                if self._stream is stream:  # another thread may have opened the next one
+                    self._stream = None
                 raise
             if len(data) < size:
                 raise ShortAnswerError(
@@ -224,13 +226,18 @@ class _Remote:
         return data
 
     def _require_same(self) -> None:
-        """Refuse an object that took the place of this one, as far as its size shows that.
+        self._take(self._open())
 
-        Arrow does not: where a shorter object of S3 ends, it gives bytes that nobody sent.
+    def _take(self, opened: tuple[Any, int]) -> Any:
+        """Read on from there, unless an object of another size took the place of this one.
+
+        Arrow does not look: where a shorter object of S3 ends, it gives bytes that nobody sent.
         """
-        self._stream, size = self._open()
+        stream, size = opened
         if size != self.size:
             raise _replaced(self._path)
+        self._stream = stream
+        return stream
 
     def _open(self) -> tuple[Any, int]:
         if self._path.startswith(GCS):  # Arrow begins to read the object, and then reads parts

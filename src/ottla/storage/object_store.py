@@ -3,12 +3,14 @@
 Secrets come from the environment or the machine's role, never from an option.
 """
 
+import base64
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from pyarrow import fs
@@ -29,6 +31,7 @@ _ENDPOINTS: Final = {
     GCS: ("STORAGE_EMULATOR_HOST",),
     AZURE: ("AZURE_STORAGE_SERVICE_ENDPOINT",),
 }
+_AUTHORITY: Final = re.compile(r"([\w.~-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?(/[^\s?#@]*)?")
 _ATTEMPTS: Final = 6  # of patient file systems, at each request
 _PATIENCE: Final = 60.0  # seconds
 _AT_MOST_ONCE: Final = 0.1  # seconds in which a request may begin, but no second one
@@ -118,10 +121,24 @@ def find_endpoint(store: str, options: StorageOptions) -> Endpoint | None:
     >>> find_endpoint("abfs", StorageOptions("http://127.0.0.1:10000/devstoreaccount1"))
     Endpoint(scheme='http', authority='127.0.0.1:10000')
     """
-    found = options.endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS[store])), "")
+    name, found = _said_endpoint(store, options)
+    if not found:
+        return None
     scheme, _, rest = found.rpartition("://")
     authority = rest.partition("/")[0] if store == AZURE else rest.rstrip("/")
-    return Endpoint(scheme or "https", authority) if authority else None
+    if scheme not in ("", "http", "https") or not _AUTHORITY.fullmatch(authority):
+        shown = "" if "@" in found else f" {found!r}"  # no secret into logs
+        raise OptionError(
+            f"{name}{shown} is no address of a store: write http://HOST:PORT or https://HOST"
+        )
+    return Endpoint(scheme or "https", authority)
+
+
+def _said_endpoint(store: str, options: StorageOptions) -> tuple[str, str]:
+    if options.endpoint:
+        return "the endpoint", options.endpoint
+    said = ((name, os.environ.get(name, "")) for name in _ENDPOINTS[store])
+    return next(filter(lambda each: each[1], said), ("", ""))
 
 
 def is_unsigned(store: str, options: StorageOptions) -> bool:
@@ -181,7 +198,15 @@ def _azure(account: str, endpoint: Endpoint | None, options: StorageOptions) -> 
 
 def find_azure_key() -> str | None:
     """The key of the account, by the name that `az` knows; without one, Azure looks elsewhere."""
-    return os.environ.get("AZURE_STORAGE_KEY") or None
+    key = os.environ.get("AZURE_STORAGE_KEY") or None
+    try:
+        base64.b64decode(key or "", validate=True)
+    except ValueError as error:
+        raise OptionError(
+            "AZURE_STORAGE_KEY holds no key of an account, which would be base64: `az storage"
+            " account keys list` shows it"
+        ) from error
+    return key
 
 
 def find_region(options: StorageOptions) -> str | None:
@@ -193,7 +218,7 @@ def find_region(options: StorageOptions) -> str | None:
 def _s3(bucket: str, endpoint: Endpoint | None, options: StorageOptions, attempts: int) -> Any:
     region = find_region(options)
     if region is None:
-        region = "us-east-1" if endpoint else fs.resolve_s3_region(bucket)
+        region = "us-east-1" if endpoint else _find_home(bucket)
     with _profile(options.profile):
         return fs.S3FileSystem(
             anonymous=options.anonymous,
@@ -203,6 +228,13 @@ def _s3(bucket: str, endpoint: Endpoint | None, options: StorageOptions, attempt
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
             allow_delayed_open=True,  # a small object is one request, and not three
         )
+
+
+def _find_home(bucket: str) -> str:
+    """The region of a bucket, as S3 says it."""
+    find = partial(fs.resolve_s3_region, bucket)
+    region: str = send("finding the region of", f"{S3}://{bucket}", find)
+    return region
 
 
 @contextmanager

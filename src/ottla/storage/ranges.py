@@ -65,6 +65,7 @@ class Ranges:
         self._next = -1 - _GAP  # where a read begins that goes on from the last one
         self._run = 0  # how many bytes were read in a row
         self._blocks: deque[_FetchedBlock] = deque()  # one after another, about from `_next` on
+        self._dropped: list[Future[bytes]] = []  # under way, and nobody waits for them
         self._looked: tuple[int, bytes] = (0, b"")
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -99,7 +100,8 @@ class Ranges:
             if self._pool is None:
                 return True
             self._pool.shutdown(wait=False, cancel_futures=True)
-            return all(block.data.done() for block in self._blocks)
+            asked = [*self._dropped, *(block.data for block in self._blocks)]
+            return all(data.done() for data in asked)
 
     def _piece(self, position: int, size: int, ahead: _Ahead) -> memoryview:
         """Some bytes, `size` at most, that are held, on their way, or asked for now."""
@@ -138,7 +140,9 @@ class Ranges:
         while self._blocks and ahead.most and self._blocks[0].stop <= position:
             self._drop(1)
         start = self._blocks[-1].stop if self._blocks else max(position, ahead.start)
-        while len(self._blocks) < ahead.most and start < ahead.stop:
+        self._dropped = [data for data in self._dropped if not data.done()]
+        most = min(ahead.most, _AT_ONCE - len(self._dropped))
+        while len(self._blocks) < most and start < ahead.stop:
             left = ahead.stop - start
             stop = start + (_BLOCK if left >= _BLOCK + _BLOCK // 2 else left)
             if self._pool is None:
@@ -149,4 +153,6 @@ class Ranges:
 
     def _drop(self, count: int) -> None:
         for _ in range(count):
-            self._blocks.popleft().data.cancel()
+            data = self._blocks.popleft().data
+            if not data.cancel() and not data.done():
+                self._dropped.append(data)

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, TypeVar
 
+import pyarrow as pa
+
 from ottla.notices import STORE_TROUBLE
 
 Answer = TypeVar("Answer")
@@ -31,6 +33,13 @@ _PASSING: Final = re.compile(
     r"|Azure Error: \[(ServerBusy|InternalError|OperationTimedOut)\]"
     r"|Azure Error: \[\w*\] ((408|429|500|502|503|504)\b|Error while sending|Connection closed"
     r"|Fail to get a new connection)"
+)
+# Google's library calls it UNAVAILABLE too that nobody gave it credentials: outside of Google's
+# cloud there is no host that has some. A host that is there and fails may give them a moment later.
+_NO_CREDENTIALS: Final = re.compile(
+    r"google::cloud::Status\(UNAVAILABLE: .*Could not create a OAuth2 access token"
+    r".*CURL error \[6\]",
+    re.DOTALL,
 )
 
 
@@ -101,10 +110,14 @@ def is_passing(error: BaseException) -> bool:
     False
     >>> is_passing(OSError("google::cloud::Status(PERMISSION_DENIED: a@b.example has no access)"))
     False
+    >>> is_passing(OSError("google::cloud::Status(UNAVAILABLE: Could not create a OAuth2 access"
+    ...     " token: PerformWork() - CURL error [6]=Could not resolve hostname)"))
+    False
     """
     if isinstance(error, ShortAnswerError | ConnectionError | TimeoutError):
         return True
-    return isinstance(error, OSError) and _PASSING.search(str(error)) is not None
+    text = str(error) if isinstance(error, OSError) else ""
+    return _PASSING.search(text) is not None and _NO_CREDENTIALS.search(text) is None
 
 
 def send(
@@ -124,7 +137,8 @@ def send(
         counted.add(count=1)
         try:
             return request()
-        except ValueError as error:  # Arrow's, of an answer or a name that makes no sense
+        # Arrow's, of an answer, a name or a setting that makes no sense.
+        except (ValueError, pa.ArrowException) as error:
             raise OSError(f"{operation} {uri}: {error}") from error
         except OSError as error:
             waited = time.monotonic() - began
@@ -137,7 +151,8 @@ def send(
             if attempt == _ATTEMPTS or waited + wait > _PATIENCE:
                 raise _exhausted(operation, uri, attempt, waited, error) from error
             STORE_TROUBLE.tell(waited + wait, f"{operation} {uri}", str(error))
-            (given_up or threading.Event()).wait(wait)
+            if (given_up or threading.Event()).wait(wait):
+                raise
     raise AssertionError(_ATTEMPTS)
 
 

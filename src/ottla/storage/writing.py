@@ -7,8 +7,9 @@ import posixpath
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from ottla.storage.object_store import (
     require_whole,
 )
 from ottla.storage.paths import Path, is_remote, join, local_path, real_path
-from ottla.storage.retries import counted_requests, named, send
+from ottla.storage.retries import ShortAnswerError, counted_requests, named, send
 
 _WRITE_BACK_BYTES: Final = 8 << 20
 
@@ -97,14 +98,21 @@ def sync_directory(path: str) -> None:
 
 @contextmanager
 def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Any]:
-    """Stream a new file out; it is durable when the block ends."""
+    """Stream a new file out; it is durable when the block ends.
+
+    If the block fails, a local file holds what was written, and on an object store there is none.
+    """
     if is_remote(path):
         system, key = connect(os.fspath(path), options, is_patient=True)
-        with _named(os.fspath(path)):
-            with system.open_output_stream(key) as stream:
+        with _named(os.fspath(path)), ExitStack() as undo:
+            stream = system.open_output_stream(key)
+            # To close it gives its name to a part too, and Arrow has no word to give up an upload.
+            undo.callback(_delete_at_once, path, options)
+            with stream:
                 yield stream
                 size = stream.tell()
             require_whole(system, key, os.fspath(path), size)
+            undo.pop_all()
         counted_requests().add(1, size)
         return
     target = local_path(path)
@@ -115,6 +123,28 @@ def open_output(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> Iterat
         stream.flush()
         os.fsync(stream.fileno())
     sync_directory(folder)
+
+
+@contextmanager
+def open_whole(path: Path) -> Iterator[Any]:
+    """As `open_output`, for a file that others see whole or not at all; nothing else remains."""
+    target = os.fspath(path) if is_remote(path) else os.path.abspath(local_path(path))
+    unfinished = f"{target}.{uuid.uuid4().hex}"
+    with ExitStack() as undo:
+        undo.callback(_delete_at_once, unfinished, DEFAULT_OPTIONS)
+        with open_output(unfinished) as stream:
+            yield stream
+        move_files([(unfinished, target)])
+        undo.pop_all()
+
+
+def _delete_at_once(path: Path, options: StorageOptions) -> None:
+    """Delete what was not finished, if that is easy: the error that ended it is to be told."""
+    with suppress(OSError, ImportError):  # Azure's client may not be here
+        if is_remote(path):
+            _delete(os.fspath(path), options)
+        else:
+            os.unlink(local_path(path))
 
 
 @contextmanager
@@ -150,7 +180,7 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
         if is_remote(source):
             system, key = connect(source, options)
             copied = connect(target, options)[1]  # Azure moves only those of some accounts
-            send("copying", source, partial(system.copy_file, key, copied))
+            send("copying", source, partial(_copy, system, key, copied))
             send("deleting", source, partial(_delete, source, options))
             continue
         folder = os.path.dirname(local_path(target)) or "."
@@ -159,6 +189,15 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
         folders |= {folder, os.path.dirname(folder)}
     for folder in folders:
         sync_directory(folder)
+
+
+def _copy(system: Any, source: str, target: str) -> None:
+    """Copy an object, and look whether all of it came before anybody deletes the original."""
+    system.copy_file(source, target)
+    counted_requests().add(count=2)
+    there, came = system.get_file_info([source, target])
+    if came.size is None or came.size != there.size:
+        raise ShortAnswerError(f"{came.size or 0} of {there.size} bytes were copied to {target}")
 
 
 def move_below(

@@ -1,13 +1,20 @@
 """The files that a commit adds to a table, and what their footers say of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ottla.publish.checked import StagedFile
-from ottla.storage.object_store import StorageOptions, connect
-from ottla.storage.paths import is_remote, join, local_path
+from ottla.region import Bytes
+from ottla.storage.files import File, open_file
+from ottla.storage.object_store import StorageOptions
+from ottla.storage.paths import join
+
+_LIKELY: Final = 64 << 10  # what one request fetches anyway; few footers are larger
+_END: Final = 8  # the size of the footer in 4 bytes, and PAR1
 
 
 class MeasuredFile(NamedTuple):
@@ -35,10 +42,18 @@ def measure_files(
 
 
 def _read_footer(path: str, storage: StorageOptions) -> Any:
-    if not is_remote(path):
-        return pq.read_metadata(local_path(path))
-    system, key = connect(path, storage)
-    return pq.read_metadata(key, filesystem=system)
+    with open_file(path, storage) as file:  # Arrow would send no request again
+        tail = _read_tail(file, _LIKELY)
+        size = int.from_bytes(tail[-_END:-4].tobytes(), "little") + _END
+        if size > tail.size:
+            tail = _read_tail(file, size)
+    return pq.read_metadata(pa.BufferReader(tail))
+
+
+def _read_tail(file: File, size: int) -> Bytes:
+    tail = np.empty(min(size, file.size), dtype=np.uint8)
+    file.fill(tail, file.size - tail.size, tail.size)
+    return tail
 
 
 def _bounds(footer: Any, path: str) -> tuple[int, int] | None:
