@@ -59,7 +59,8 @@ class Folder:
     """The files directly in a folder, by name, as they were when it was listed.
 
     Packed: entries of a million segments are gigabytes. `names` are joined by slashes, `numbers`
-    has size, time and inode of each; what an entry says beside that is `odd`, and whole.
+    has size, time and inode of each; an entry that says more, or has no room there, is `odd` and
+    whole.
     """
 
     path: str
@@ -103,11 +104,17 @@ def pack_folder(path: str, entries: Iterable[Entry]) -> Folder:
     for entry in sorted(entries, key=lambda entry: entry.path):
         name = posixpath.basename(entry.path)
         names.append(name)
-        numbers.extend((entry.size, entry.modified_ns, _signed(entry.inode)))
+        modified = _packed(entry.modified_ns)
+        numbers.extend((entry.size, modified, _signed(entry.inode)))
         beside = (entry.leads_to, entry.special, entry.kept)
-        if entry.path != above + name or beside != (None, None, None):
+        if (entry.path, modified, *beside) != (above + name, entry.modified_ns, None, None, None):
             odd[name] = entry
     return Folder(path, "/".join(names), numbers, odd or _NO_ODD)
+
+
+def _packed(modified_ns: int) -> int:
+    """A time as it is packed: 0 if it has no room there, before 1677 or after 2262."""
+    return modified_ns if abs(modified_ns) <= _UNSIGNED >> 1 else 0
 
 
 def _signed(inode: int) -> int:
@@ -213,12 +220,13 @@ def _scan(path: str) -> tuple[Folder, list[str], list[str]]:
                 (links if each.is_symlink() else folders).append(each.name)
                 continue
             status = each.stat(follow_symlinks=False)
-            if not stat.S_ISREG(status.st_mode):
+            modified = _packed(status.st_mtime_ns)
+            if not stat.S_ISREG(status.st_mode) or modified != status.st_mtime_ns:
                 odd[each.name] = _entry(each.path)
         except FileNotFoundError:
             continue  # deleted by a live broker since its directory was read
         names.append(each.name)
-        numbers.extend((status.st_size, status.st_mtime_ns, _signed(status.st_ino)))
+        numbers.extend((status.st_size, modified, _signed(status.st_ino)))
     folder = posixpath.dirname(os.path.join(path, "-"))  # without a slash at its end
     return Folder(folder, "/".join(names), numbers, odd or _NO_ODD), folders, links
 
