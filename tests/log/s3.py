@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qs
 
 import boto3
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -15,9 +16,12 @@ BUCKET = "bucket"
 
 @dataclass(slots=True)
 class Server:
-    """Where it is, and the GETs of object bytes: (key, first byte, last byte)."""
+    """Where it is, the prefixes that were listed, and the GETs of object bytes: (key, first byte,
+    last byte).
+    """
 
     endpoint: str = ""
+    listed: list[str] = field(default_factory=list)
     reads: list[tuple[str, int, int]] = field(default_factory=list)
 
     def client(self) -> Any:
@@ -33,6 +37,9 @@ def s3_server() -> Iterator[Server]:
     one_at_a_time = threading.Lock()
 
     def remember(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        query = parse_qs(environ["QUERY_STRING"])
+        if "list-type" in query:
+            server.listed += query.get("prefix", [""])
         wanted = environ.get("HTTP_RANGE", "")
         if environ["REQUEST_METHOD"] == "GET" and wanted.startswith("bytes="):
             first, last = wanted.removeprefix("bytes=").split("-")
