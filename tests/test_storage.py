@@ -75,6 +75,18 @@ def test_files_of_all_levels_are_listed_by_name_and_directories_are_not(tmp_path
     ]
 
 
+@pytest.mark.parametrize("modified", [10**19, 2**63, -(2**63) - 1, -(10**19)])
+def test_a_file_may_be_of_any_century(tmp_path: Path, modified: int) -> None:
+    """A time that has no room among packed ones; some file systems have none for it either."""
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_bytes(name.encode())
+    os.utime(tmp_path / "a.log", ns=(0, modified))
+    times = [(tmp_path / name).stat().st_mtime_ns for name in ("a.log", "b.log")]
+    assert [entry.modified_ns for entry in list_files(tmp_path)] == times
+    (alone,) = list_files(tmp_path / "a.log")
+    assert (alone.modified_ns, alone.size) == (times[0], 5)
+
+
 def test_directories_behind_links_are_listed_once_and_a_circle_ends(tmp_path: Path) -> None:
     elsewhere = tmp_path / "disk2" / "t-0"
     elsewhere.mkdir(parents=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qs
 
 import boto3
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -15,13 +16,14 @@ BUCKET = "bucket"
 
 @dataclass(slots=True)
 class Server:
-    """Where it is, and the GETs of object bytes: (key, first byte, last byte).
+    """Where it is, what prefixes were listed, and the GETs of bytes: (key, first byte, last byte).
 
     What `loses_copies` says of copies that it made is not true.
     """
 
     endpoint: str = ""
     loses_copies: bool = False
+    listed: list[str] = field(default_factory=list)
     reads: list[tuple[str, int, int]] = field(default_factory=list)
 
     def client(self) -> Any:
@@ -37,6 +39,9 @@ def s3_server() -> Iterator[Server]:
     one_at_a_time = threading.Lock()
 
     def remember(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        query = parse_qs(environ["QUERY_STRING"])
+        if "list-type" in query:
+            server.listed += query.get("prefix", [""])
         wanted = environ.get("HTTP_RANGE", "")
         if environ["REQUEST_METHOD"] == "GET" and wanted.startswith("bytes="):
             first, last = wanted.removeprefix("bytes=").split("-")

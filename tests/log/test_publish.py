@@ -1,13 +1,18 @@
 """A job's output appears whole or not at all, whatever happens on the way."""
 
+import json
 import os
+import zlib
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.errors import PublishError
 from ottla.publish import checked
-from ottla.publish.checked import FinishedPartition, StagedFile
+from ottla.publish.checked import FinishedPartition, StagedFile, encode_json, read_json
 from ottla.publish.job import Job, job_name, journal_folder
 from ottla.publish.journal import (
     commit,
@@ -23,6 +28,7 @@ from ottla.publish.journal import (
     staged_path,
 )
 from ottla.storage.listing import Entry
+from ottla.storage.object_store import DEFAULT_OPTIONS
 from ottla.storage.writing import write_file
 
 
@@ -155,6 +161,39 @@ def test_more_files_than_a_journal_may_name_are_refused_before_the_commit(
         commit(job, files[:1], [])
         publish(job)
     assert content(tmp_path / "out") == {"t-0/0.log": b"log"}
+
+
+WRITTEN = {
+    "without-checksum": ({"version": 1, "files": []}, None),
+    "indented": ({"version": 1, "files": [], "account": [{"topic": "\u00fc"}]}, 1),
+}
+
+
+@pytest.mark.parametrize(("journal", "indent"), WRITTEN.values(), ids=WRITTEN)
+def test_what_other_versions_wrote_is_read(
+    tmp_path: Path, journal: dict[str, Any], indent: int | None
+) -> None:
+    """Those with a checksum computed it of the text that they wrote without it."""
+    text = json.dumps(journal, indent=indent).encode()
+    told = {} if indent is None else {"checksum": zlib.crc32(text)}
+    path = tmp_path / "commit.json"
+    write_file(path, json.dumps({**journal, **told}, indent=indent).encode())
+    assert read_json(str(path), DEFAULT_OPTIONS) == journal
+
+
+def test_no_changed_bit_of_a_journal_is_believed(tmp_path: Path) -> None:
+    journal = {"files": [StagedFile("a-0.log", "t-0/0.log", 3)._asdict()], "account": []}
+    written = encode_json(journal)
+    path = tmp_path / "commit.json"
+    for at, bit in product(range(len(written)), range(8)):
+        changed = bytearray(written)
+        changed[at] ^= 1 << bit
+        path.write_bytes(changed)
+        with suppress(PublishError):
+            believed = read_json(str(path), DEFAULT_OPTIONS)
+            assert believed.items() >= journal.items()  # only the word checksum was another
+    write_file(path, written)
+    assert read_json(str(path), DEFAULT_OPTIONS) == {"version": 1, **journal}
 
 
 def test_a_file_that_says_so_replaces_an_older_version(tmp_path: Path) -> None:

@@ -242,6 +242,26 @@ def test_an_open_journal_in_a_bucket_is_settled(options: StorageOptions, committ
         assert read_bytes(f"{out}/t-0/0.log", options) == b"log"
 
 
+def test_a_commit_lists_what_is_there_as_a_whole(server: Server, options: StorageOptions) -> None:
+    """However many partitions OUT has: a stream commits again and again."""
+    listed = []
+    for out, count in ((f"s3://{BUCKET}/few", 2), (f"s3://{BUCKET}/many", 40)):
+        for partition in range(count):
+            write_file(f"{out}/t-{partition}/0.log", b"log", options)
+        with run_job(out, "j", options) as job:
+            files = []
+            for partition in range(count):
+                staged = new_staged_name("1.log")
+                write_file(staged_path(job, staged), b"log", options)
+                files.append(StagedFile(staged, f"t-{partition}/1.log", 3))
+            server.listed.clear()
+            commit(job, files, [])
+            publish(job)
+            listed.append(len(server.listed))
+        assert len(list_files(out, options)) == 2 * count
+    assert listed[1] == listed[0] < 20
+
+
 def test_a_read_tells_of_a_commit_in_a_bucket_and_leaves_it(
     server: Server,
     options: StorageOptions,

@@ -25,6 +25,7 @@ from ottla.jobs.verify.plan import VerifyOptions
 from ottla.jobs.verify.run import verify
 from ottla.log.files.partition import find_partitions
 from ottla.spark import engine as spark_engine
+from ottla.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.spark
 
@@ -66,6 +67,22 @@ def test_parts_that_share_tasks_give_the_same(
     monkeypatch.setattr(spark_engine, "_MOST_TASKS", 3)
     monkeypatch.setattr(spark_engine, "_WITH_EVERY_TASK", 0)
     check_verify(engine, damaged, min(SPLITS))
+
+
+def test_what_was_sent_to_tasks_is_let_go(
+    engine: SparkEngine, damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python keeps it in files until then."""
+    monkeypatch.setattr(spark_engine, "_WITH_EVERY_TASK", 0)
+    folder = Path(engine.spark.sparkContext._temp_dir)
+    before = sorted(folder.iterdir())
+    partitions = find_partitions([damaged])
+    assert [*verify(engine, partitions, VerifyOptions(), [])]
+    assert next(verify(engine, partitions, VerifyOptions(), []))  # who asks for no more
+    plan = plan_export(choose(damaged), str(tmp_path / "out"), ExportOptions())
+    with pytest.raises(CorruptLogError):
+        run_output_job(engine, plan)
+    assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.usefixtures("spark")

@@ -38,7 +38,7 @@ from ottla.publish.journal import (
     staged_path,
 )
 from ottla.storage.files import open_file, read_bytes
-from ottla.storage.listing import exists, list_files, list_names, list_tree
+from ottla.storage.listing import exists, list_files, list_names
 from ottla.storage.object_store import StorageOptions
 from ottla.storage.paths import is_remote
 from ottla.storage.writing import (
@@ -137,7 +137,7 @@ def names(place: Place) -> Any:
 
 
 def tree(place: Place) -> Any:
-    entries, _ = list_tree(place.logs, place.options)
+    entries = list_files(place.logs, place.options)
     with pytest.raises(FileNotFoundError):
         list_files(place.at("nothing"), place.options)
     return [(entry.path.removeprefix(place.logs), entry.size) for entry in entries]

@@ -29,6 +29,8 @@ from ottla.strangers import distrust
 _VERSION: Final = 1
 _MAX_BYTES: Final = 256 << 20  # a commit of a million files
 _CHECKSUM: Final = "checksum"
+_TOLD: Final = re.compile(rb',\s*"checksum": ([0-9]{1,10})(\s*})\Z')  # how a journal ends
+_TOLD_BYTES: Final = 64
 _READS: Final = 3
 _MAX_NAME: Final = 255  # of any file system
 _MAX_SIZE: Final = 2**63 - 1
@@ -105,15 +107,14 @@ def read_json(path: str, storage: StorageOptions) -> dict[str, Any]:
 def _decode_json(data: bytes, path: str) -> dict[str, Any]:
     try:
         content = json.loads(data)
-        told = content.pop(_CHECKSUM, None) if isinstance(content, dict) else None
-        is_whole = told is None or told == _checksum(content)  # older versions wrote none
     except (ValueError, RecursionError) as error:
         raise _refused(path, "is not JSON as a job writes it") from error
     if not isinstance(content, dict):
         raise _refused(path, "is not JSON as a job writes it")
     if content.get("version", _VERSION) != _VERSION:
         raise _refused(path, "was written by a newer ottla")
-    if not is_whole:
+    # Older versions wrote none.
+    if content.pop(_CHECKSUM, None) is not None and not _checksum_fits(data):
         raise _refused(path, "was changed after a job wrote it: its checksum does not fit")
     return content
 
@@ -123,18 +124,25 @@ def encode_json(content: Mapping[str, Any]) -> bytes:
 
     More than anybody would read is refused here.
     """
+    # Lines are for people who look into it. By `indent` they would be made in Python, slowly.
     whole = {"version": _VERSION, **content}
-    data = json.dumps({**whole, _CHECKSUM: _checksum(whole)}, indent=1).encode()
-    if len(data) > _MAX_BYTES:
+    text = json.dumps(whole, separators=(",\n", ": ")).encode()
+    told = f',\n"{_CHECKSUM}": {zlib.crc32(text)}}}'.encode()
+    size = len(text) - 1 + len(told)
+    if size > _MAX_BYTES:
         raise PublishError(
-            f"a journal of this job would have {len(data)} bytes, more than {_MAX_BYTES}: it has"
+            f"a journal of this job would have {size} bytes, more than {_MAX_BYTES}: it has"
             " too many files; choose fewer topics or partitions at once"
         )
-    return data
+    return b"".join((memoryview(text)[:-1], told))
 
 
-def _checksum(content: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(content, indent=1).encode())
+def _checksum_fits(data: bytes) -> bool:
+    """Whether the checksum at the end is that of the bytes without it."""
+    told = _TOLD.search(data, max(0, len(data) - _TOLD_BYTES))
+    if told is None:
+        return False
+    return int(told[1]) == zlib.crc32(told[2], zlib.crc32(memoryview(data)[: told.start()]))
 
 
 def _read_remote(path: str, storage: StorageOptions) -> bytes:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import cloudpickle
+from pyspark import Broadcast, cloudpickle
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812
@@ -38,13 +38,18 @@ class SparkEngine(NamedTuple):
 
     def run(self, step: JobStep, *groupings: Grouping) -> Iterator[Row]:
         """The rows of a step, or what became of them when they met."""
-        frame = map_parts(self.spark, step)
+        frame, sent = map_parts(self.spark, step)
         sizes = [sum(sizes) for sizes in _shares(step.sizes)]
-        for grouping in groupings:
-            frame = _group(frame, grouping)
-        with show_progress(self.spark, step.title, sizes, quiet=self.quiet):
-            rows = _keep(frame) if groupings else iter(frame.collect())
-        yield from (row.asDict() for row in rows)
+        try:
+            for grouping in groupings:
+                frame = _group(frame, grouping)
+            with show_progress(self.spark, step.title, sizes, quiet=self.quiet):
+                rows = _keep(frame) if groupings else iter(frame.collect())
+            yield from (row.asDict() for row in rows)
+        finally:
+            if sent is not None:  # not sooner: kept rows that are lost are made again
+                with suppress(Py4JError, FileNotFoundError):  # of a session that ended
+                    sent.destroy()
 
 
 def _keep(frame: DataFrame) -> Iterator[SparkRow]:
@@ -66,15 +71,19 @@ def _keep(frame: DataFrame) -> Iterator[SparkRow]:
     return rows()
 
 
-def map_parts(spark: SparkSession, step: JobStep) -> DataFrame:
+def map_parts(
+    spark: SparkSession, step: JobStep
+) -> tuple[DataFrame, Broadcast[list[bytes]] | None]:
     """What the work of a step gives for each part, one Spark task for each or for neighbours.
 
-    What a function holds travels with every task: of many parts a task opens its own only.
+    What a function holds travels with every task: many parts are sent once, for the caller to
+    destroy, and a task opens its own only.
     """
     work = step.work
     packed: list[bytes] = [cloudpickle.dumps(each) for each in _shares(step.parts)]  # type: ignore[no-untyped-call]
     is_small = sum(map(len, packed)) <= _WITH_EVERY_TASK
-    held = packed if is_small else spark.sparkContext.broadcast(packed)
+    sent = None if is_small else spark.sparkContext.broadcast(packed)
+    held = packed if sent is None else sent
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         shares = held if isinstance(held, list) else held.value
@@ -85,7 +94,7 @@ def map_parts(spark: SparkSession, step: JobStep) -> DataFrame:
 
     count = len(packed)
     numbers = spark.range(0, count, 1, max(1, count))
-    return numbers.mapInArrow(run, from_arrow_schema(step.schema))
+    return numbers.mapInArrow(run, from_arrow_schema(step.schema)), sent
 
 
 def _place(frame: DataFrame, count: int, number: Column) -> DataFrame:

@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from pyarrow import fs
@@ -17,12 +18,13 @@ from ottla.storage.object_store import (
     AZURE,
     DEFAULT_OPTIONS,
     GCS,
+    S3,
     StorageOptions,
     connect,
     parse_address,
 )
 from ottla.storage.paths import Path, is_remote, local_path
-from ottla.storage.retries import counted_requests, send
+from ottla.storage.retries import Requests, counted_requests, send
 
 _SPECIAL: Final = {
     stat.S_IFIFO: "a pipe",
@@ -33,6 +35,9 @@ _SPECIAL: Final = {
 _OF_FILE_SYSTEM: Final = "lost+found"  # in the root of a disk, for its administrator alone
 _LISTERS: Final = 32  # requests of an object store that are under way at once
 _ASKED: Final = 4096  # prefixes that wait for a lister
+_ONLY_WHOLE: Final = frozenset({GCS})  # Arrow shows no folders of it
+# Of Azure's store Arrow asks for each prefix by itself, one after another.
+_CHEAPER_WHOLE: Final = frozenset({S3, GCS})
 _UNSIGNED: Final = (1 << 64) - 1
 _NO_ODD: Final[Mapping[str, "Entry"]] = {}  # one for all
 
@@ -59,7 +64,8 @@ class Folder:
     """The files directly in a folder, by name, as they were when it was listed.
 
     Packed: entries of a million segments are gigabytes. `names` are joined by slashes, `numbers`
-    has size, time and inode of each; what an entry says beside that is `odd`, and whole.
+    has size, time and inode of each; an entry that says more, or has no room there, is `odd` and
+    whole.
     """
 
     path: str
@@ -103,11 +109,17 @@ def pack_folder(path: str, entries: Iterable[Entry]) -> Folder:
     for entry in sorted(entries, key=lambda entry: entry.path):
         name = posixpath.basename(entry.path)
         names.append(name)
-        numbers.extend((entry.size, entry.modified_ns, _signed(entry.inode)))
+        modified = _packed(entry.modified_ns)
+        numbers.extend((entry.size, modified, _signed(entry.inode)))
         beside = (entry.leads_to, entry.special, entry.kept)
-        if entry.path != above + name or beside != (None, None, None):
+        if (entry.path, modified, *beside) != (above + name, entry.modified_ns, None, None, None):
             odd[name] = entry
     return Folder(path, "/".join(names), numbers, odd or _NO_ODD)
+
+
+def _packed(modified_ns: int) -> int:
+    """A time as it is packed: 0 if it has no room there, before 1677 or after 2262."""
+    return modified_ns if abs(modified_ns) <= _UNSIGNED >> 1 else 0
 
 
 def _signed(inode: int) -> int:
@@ -149,26 +161,31 @@ def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[st
 
 
 def list_files(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[Entry]:
-    """Every file below a directory or prefix in order of name, or the file itself."""
-    return list_tree(path, options)[0]
+    """Every file below a directory or prefix in order of name, or the file itself.
 
-
-def list_tree(
-    path: Path, options: StorageOptions = DEFAULT_OPTIONS
-) -> tuple[list[Entry], list[str]]:
-    """The same, and on a local disk the folders too: only of empty ones no file tells."""
-    folders, there = list_folders(path, options)
+    A store is asked as seldom as can be: whoever writes lists OUT again at every commit.
+    """
+    if is_remote(path):
+        folders = _list_remote(os.fspath(path), options, _CHEAPER_WHOLE)
+    else:
+        folders = _list_local(path, [])
     found = (entry for folder in folders for entry in folder.entries())
-    return sorted(found, key=lambda entry: entry.path), there
+    return sorted(found, key=lambda entry: entry.path)
 
 
 def list_folders(
     path: Path, options: StorageOptions = DEFAULT_OPTIONS
 ) -> tuple[list[Folder], list[str]]:
-    """The same by folders that have files, or one with the file itself."""
+    """The same by folders that have files, or one with the file itself.
+
+    Of many keys in a store sooner, by more requests. On a local disk all folders too: only of empty
+    ones no file tells.
+    """
     there: list[str] = []
-    remote = is_remote(path)
-    found = _list_remote(os.fspath(path), options) if remote else _list_local(path, there)
+    if is_remote(path):
+        found = _list_remote(os.fspath(path), options, _ONLY_WHOLE)
+    else:
+        found = _list_local(path, there)
     return sorted(found, key=lambda folder: folder.path), there
 
 
@@ -213,12 +230,13 @@ def _scan(path: str) -> tuple[Folder, list[str], list[str]]:
                 (links if each.is_symlink() else folders).append(each.name)
                 continue
             status = each.stat(follow_symlinks=False)
-            if not stat.S_ISREG(status.st_mode):
+            modified = _packed(status.st_mtime_ns)
+            if not stat.S_ISREG(status.st_mode) or modified != status.st_mtime_ns:
                 odd[each.name] = _entry(each.path)
         except FileNotFoundError:
             continue  # deleted by a live broker since its directory was read
         names.append(each.name)
-        numbers.extend((status.st_size, status.st_mtime_ns, _signed(status.st_ino)))
+        numbers.extend((status.st_size, modified, _signed(status.st_ino)))
     folder = posixpath.dirname(os.path.join(path, "-"))  # without a slash at its end
     return Folder(folder, "/".join(names), numbers, odd or _NO_ODD), folders, links
 
@@ -250,39 +268,49 @@ def special_kind(status: os.stat_result) -> str | None:
     return _SPECIAL.get(stat.S_IFMT(status.st_mode))
 
 
-def _list_remote(uri: str, options: StorageOptions) -> Iterator[Folder]:
-    """Prefixes are listed beside each other: a store gives the next thousand keys of one only after
-    those before, and Arrow gives none of them before all are there.
-    """
-    system, key = connect(uri, options)
-    root = uri.rstrip("/")
+def _list_remote(uri: str, options: StorageOptions, whole: frozenset[str]) -> Iterable[Folder]:
+    """By a request for every thousand keys, where the store is one of `whole`."""
     info = _look_for(uri, options)
     if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(f"no such object or prefix: {uri}")
     if info.type == fs.FileType.File:
-        yield pack_folder(posixpath.dirname(root), [Entry(root, info.size, info.mtime_ns or 0)])
-        return
+        path = uri.rstrip("/")
+        file = Entry(path, info.size, info.mtime_ns or 0)
+        return [pack_folder(posixpath.dirname(path), [file])]
+    if parse_address(uri).store in whole:
+        _, key = connect(uri, options)
+        return _list_below(uri, key, options)
+    return _list_prefixes(uri, options)
 
-    def list_below(prefix: str) -> list[Folder]:
-        selector = fs.FileSelector(prefix, recursive=True)
-        found = send("listing", uri, lambda: system.get_file_info(selector), counted)
-        return _fold(found, root, key)
 
-    counted = counted_requests()  # by this thread: those that list have none of their own
-    if parse_address(uri).store == GCS:  # Arrow shows no folders of it
-        yield from list_below(key)
-        return
-    top = send("listing", uri, lambda: system.get_file_info(fs.FileSelector(key)), counted)
+def _list_prefixes(uri: str, options: StorageOptions) -> Iterator[Folder]:
+    """Prefixes are listed beside each other: a store gives the next thousand keys of one only after
+    those before, and Arrow gives none of them before all are there.
+    """
+    system, key = connect(uri, options)
+    top = send("listing", uri, lambda: system.get_file_info(fs.FileSelector(key)))
     prefixes = [item.path for item in top if item.type == fs.FileType.Directory]
-    yield from _fold(top, root, key)
+    yield from _fold(top, uri, key)
+    # Counted by this thread: those that list have nobody who counts.
+    list_one = partial(_list_below, uri, options=options, counted=counted_requests())
     with ThreadPoolExecutor(_LISTERS, thread_name_prefix="ottla-list") as listers:
         for at in range(0, len(prefixes), _ASKED):
-            for folders in listers.map(list_below, prefixes[at : at + _ASKED]):
+            for folders in listers.map(list_one, prefixes[at : at + _ASKED]):
                 yield from folders
 
 
-def _fold(items: Iterable[Any], root: str, key: str) -> list[Folder]:
+def _list_below(
+    uri: str, prefix: str, options: StorageOptions, counted: Requests | None = None
+) -> list[Folder]:
+    system, key = connect(uri, options)
+    selector = fs.FileSelector(prefix, recursive=True)
+    found = send("listing", uri, lambda: system.get_file_info(selector), counted)
+    return _fold(found, uri, key)
+
+
+def _fold(items: Iterable[Any], uri: str, key: str) -> list[Folder]:
     """The files among what a store lists, by folder."""
+    root = uri.rstrip("/")
     folders: dict[str, list[Entry]] = defaultdict(list)
     for item in items:
         if item.type == fs.FileType.File:
