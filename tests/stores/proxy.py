@@ -26,6 +26,7 @@ from urllib.parse import unquote
 _STATUS = {429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable"}
 _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect", "content-length"})
 _PAUSE = 0.3
+_SILENCE = 120.0  # seconds after which a process is not waited for
 
 
 class Fault(StrEnum):
@@ -133,6 +134,19 @@ def _first_byte(request: _Request) -> int:
     return int(asked.removeprefix("bytes=").partition("-")[0] or 0)
 
 
+def read_line(process: "subprocess.Popen[str]") -> str:
+    """What a process says next; one that stays silent is ended, for its test has failed."""
+    assert process.stdout is not None
+    timer = threading.Timer(_SILENCE, process.kill)
+    timer.start()
+    try:
+        line = process.stdout.readline()
+    finally:
+        timer.cancel()
+    assert line, f"{process.args!r} ended, or said nothing for {_SILENCE} s"
+    return line
+
+
 class Proxy:
     """The process, from outside: where it is, and what it shall do and did."""
 
@@ -143,10 +157,9 @@ class Proxy:
 
     def _tell(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        told: dict[str, Any] = json.loads(self._process.stdout.readline())
+        told: dict[str, Any] = json.loads(read_line(self._process))
         self.requests += [(method, path) for method, path in told["requests"]]
         return told
 

@@ -28,6 +28,7 @@ S3PROXY = Path(__file__).parents[1] / "java" / "s3proxy"
 AZURITE = "3.35.0"
 FAKE_GCS = "v1.55.1"
 START_SECONDS = 120
+STARTS = 2
 
 S3_SECRETS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 # The account that Azurite has from the start, with the key that everybody knows.
@@ -77,9 +78,7 @@ def moto() -> Iterator[Store]:
 @contextmanager
 def s3proxy(folder: Path) -> Iterator[Store]:
     """S3 by s3proxy, in a JVM, with its objects in memory."""
-    port = free_port()
     settings = {
-        "s3proxy.endpoint": f"http://127.0.0.1:{port}",
         "s3proxy.authorization": "aws-v4",
         "s3proxy.identity": S3_SECRETS["AWS_ACCESS_KEY_ID"],
         "s3proxy.credential": S3_SECRETS["AWS_SECRET_ACCESS_KEY"],
@@ -88,13 +87,18 @@ def s3proxy(folder: Path) -> Iterator[Store]:
         "jclouds.credential": "none",
     }
     properties = folder / "s3proxy.properties"
-    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     quiet = folder / "logback.xml"
     quiet.write_text('<configuration><root level="OFF"/></configuration>')
     jvm = ("-Xmx512m", "-XX:+UseSerialGC", f"-Dlogback.configurationFile={quiet}")
     command = java("org.gaul.s3proxy.Main", class_path(S3PROXY), *jvm)
-    with _running([*command, "--properties", str(properties)], port, folder / "s3proxy.out"):
-        yield _s3_store("s3proxy", settings["s3proxy.endpoint"])
+
+    def command_at(port: int) -> list[str]:
+        told = {**settings, "s3proxy.endpoint": f"http://127.0.0.1:{port}"}
+        properties.write_text("".join(f"{name}={value}\n" for name, value in told.items()))
+        return [*command, "--properties", str(properties)]
+
+    with _running(command_at, folder / "s3proxy.out") as port:
+        yield _s3_store("s3proxy", f"http://127.0.0.1:{port}")
 
 
 def _s3_store(name: str, endpoint: str) -> Store:
@@ -112,11 +116,15 @@ def _s3_store(name: str, endpoint: str) -> Store:
 @contextmanager
 def gcs(folder: Path) -> Iterator[Store]:
     """Google Cloud Storage by fake-gcs-server, with its objects in memory."""
-    port = free_port()
-    endpoint = f"http://127.0.0.1:{port}"
-    command = [_fake_gcs(), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1"]
-    command += ["-port", str(port), "-public-host", f"127.0.0.1:{port}", "-external-url", endpoint]
-    with _running([*map(str, command), "-log-level", "error"], port, folder / "gcs.out"):
+    command = [str(_fake_gcs()), "-backend", "memory", "-scheme", "http", "-log-level", "error"]
+    command += ["-host", "127.0.0.1"]
+
+    def command_at(port: int) -> list[str]:
+        where = ["-public-host", f"127.0.0.1:{port}", "-external-url", f"http://127.0.0.1:{port}"]
+        return [*command, "-port", str(port), *where]
+
+    with _running(command_at, folder / "gcs.out") as port:
+        endpoint = f"http://127.0.0.1:{port}"
         where = {"scheme": "http", "endpoint_override": f"127.0.0.1:{port}", "project_id": "test"}
         fs.GcsFileSystem(anonymous=True, **where).create_dir("gcs-logs")
         yield Store("gcs", "gs://gcs-logs", endpoint, "STORAGE_EMULATOR_HOST")
@@ -127,20 +135,21 @@ def _fake_gcs() -> Path:
     if not program.exists():
         go = _find("go", "/usr/local/go/bin/go")
         module = f"github.com/fsouza/fake-gcs-server@{FAKE_GCS}"
-        _install([go, "install", module], program.parent, {"GOBIN": str(program.parent)})
+        # It needs a newer Go than distributions have; theirs, since 1.21, fetches that one first.
+        environment = {"GOBIN": str(program.parent), "GOTOOLCHAIN": "auto"}
+        _install([go, "install", module], program.parent, environment)
     return program
 
 
 @contextmanager
 def azure(folder: Path) -> Iterator[Store]:
     """Azure Blob Storage by Azurite, with its objects in memory."""
-    port = free_port()
-    endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
-    command = [_find("node"), str(_azurite()), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    command = [_find("node"), str(_azurite()), "--blobHost", "127.0.0.1"]
     command += ["--inMemoryPersistence", "--skipApiVersionCheck", "--silent"]
-    command += ["--disableTelemetry"]
-    with _running(command, port, folder / "azurite.out"):
+    command += ["--disableTelemetry", "--blobPort"]
+    with _running(lambda port: [*command, str(port)], folder / "azurite.out") as port:
         authority = f"127.0.0.1:{port}"
+        endpoint = f"http://{authority}/{ACCOUNT}"
         fs.AzureFileSystem(
             ACCOUNT,
             account_key=AZURE_SECRETS["AZURE_STORAGE_KEY"],
@@ -197,28 +206,45 @@ def _install(command: list[str], folder: Path, environment: Mapping[str, str]) -
 
 
 @contextmanager
-def _running(command: list[str], port: int, log: Path) -> Iterator[None]:
-    """A server that listens, until the block ends."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=log.parent)
+def _running(command_at: Callable[[int], list[str]], log: Path) -> Iterator[int]:
+    """A server that listens at the port that this gives, until the block ends."""
+    port, process = _start(command_at, log)
     try:
-        _wait_for(port, process, log)
-        yield
+        yield port
     finally:
-        process.terminate()
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _end(process)
 
 
-def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+def _start(
+    command_at: Callable[[int], list[str]], log: Path
+) -> tuple[int, "subprocess.Popen[bytes]"]:
+    for _ in range(STARTS):  # somebody else may take a port before a server does
+        port = free_port()
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command_at(port), stdout=output, stderr=output, cwd=log.parent
+            )
+        if _comes_to_listen(port, process):
+            return port, process
+        _end(process)
+        print(log.read_text(errors="replace"), file=sys.stderr)
+    raise RuntimeError(f"{process.args!r} does not listen")
+
+
+def _comes_to_listen(port: int, process: "subprocess.Popen[bytes]") -> bool:
     ends = time.monotonic() + START_SECONDS
     while time.monotonic() < ends and process.poll() is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+                return True
         time.sleep(0.05)
-    print(log.read_text(errors="replace"), file=sys.stderr)
-    raise RuntimeError(f"{process.args!r} does not listen")
+    return False
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -15,6 +15,7 @@ from ottla.storage.object_store import StorageOptions
 from ottla.storage.writing import create_file
 from stores.conftest import Stores
 from stores.operations import staged
+from stores.proxy import read_line
 from stores.servers import SERVERS
 
 BETWEEN = Path(__file__).with_name("losing_answers.py")
@@ -26,14 +27,10 @@ def losing_an_answer(endpoint: str) -> Iterator[tuple[StorageOptions, Callable[[
     url = urlsplit(endpoint)
     command = [sys.executable, str(BETWEEN), url.netloc]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as between:
-        assert between.stdout
-        lines = between.stdout
-        port = int(lines.readline())
         try:
-            yield (
-                StorageOptions(f"http://127.0.0.1:{port}{url.path}"),
-                lambda: int(lines.readline()),
-            )
+            port = int(read_line(between))
+            options = StorageOptions(f"http://127.0.0.1:{port}{url.path}")
+            yield options, lambda: int(read_line(between))
         finally:
             between.terminate()
 

@@ -93,7 +93,10 @@ def test_what_is_final_is_not_sent_again(place: Place) -> None:
     assert place.asked() - before <= 2
 
 
-def test_a_cut_body_is_never_the_end_of_a_file(place: Place, hurry: None) -> None:
+def test_a_cut_body_is_never_the_end_of_a_file(
+    place: Place, hurry: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "_PATIENCE", 60.0)  # for a second attempt on a slow machine
     uri = place.at("cut.log")
     write_file(uri, b"x" * 300_000, place.options)
     with place.proxy.faulty(1, 1.0, Fault.CUT_BODY) as met, suppress(retries.StoreError):

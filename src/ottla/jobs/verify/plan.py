@@ -52,7 +52,6 @@ SEEN_SCHEMA: Final = pa.schema(
 # Rows of violations, then one whose account is not null for each partition.
 VERDICT_SCHEMA: Final = VIOLATION_SCHEMA.append(pa.field("account", pa.string()))
 SeenRow = tuple[int, int, int, int, int, int, int, bytes, bytes, int, float]
-CountedRow = tuple[int | bytes | float, ...]  # the same, with its requests
 _COLUMNS: Final = len(Batches._fields) + len(Markers._fields)
 # Columns repeat themselves, and all windows of a partition wait for each other: a tenth of it does.
 _PACKING: Final = pa.Codec("zstd", 1)
@@ -116,7 +115,7 @@ def plan_verify(
 
 def see_part(part: VerifyPart, options: VerifyOptions) -> Iterator[pa.RecordBatch]:
     """What a part of a segment says by itself, many windows at a time."""
-    rows: list[CountedRow] = []
+    rows: list[tuple[object, ...]] = []
     size, requests = 0, Requests()
     for row in requests.counting_each(_see_part(part, options)):
         rows.append((*row, *requests.take()))
@@ -128,7 +127,7 @@ def see_part(part: VerifyPart, options: VerifyOptions) -> Iterator[pa.RecordBatc
         yield _to_arrow(rows)
 
 
-def _to_arrow(rows: Sequence[CountedRow]) -> pa.RecordBatch:
+def _to_arrow(rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
     columns = zip(zip(*rows, strict=True), SEEN_SCHEMA, strict=True)
     arrays = [pa.array(cells, field.type) for cells, field in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=SEEN_SCHEMA)
