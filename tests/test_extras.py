@@ -74,23 +74,26 @@ def test_no_library_of_tables_is_one_sentence_before_any_work(
 
 
 @pytest.mark.parametrize(
+    "words", [["convert", "--codec=zstd", "logs"], ["verify", "logs", "--out"]]
+)
+@pytest.mark.parametrize(
     ("extra", "out", "module", "package"),
     [
-        ("s3", "s3://bucket/out", "boto3", "boto3"),
-        ("gcs", "gs://bucket/out", "google.cloud.storage", "google-cloud-storage"),
-        ("azure", "abfs://c@account.dfs.core.windows.net/out", "azure", "azure-storage-blob"),
+        ("s3", "s3://bucket/out.jsonl", "boto3", "boto3"),
+        ("gcs", "gs://bucket/out.jsonl", "google.cloud.storage", "google-cloud-storage"),
+        ("azure", "abfs://c@account.dfs.core.windows.net/out.jsonl", "azure", "azure-storage-blob"),
     ],
     ids=["s3", "gcs", "azure"],
 )
-def test_no_client_of_a_store_is_one_sentence_before_any_work(
-    tmp_path: Path, extra: str, out: str, module: str, package: str
+def test_no_client_of_a_store_is_one_sentence(
+    tmp_path: Path, extra: str, out: str, module: str, package: str, words: list[str]
 ) -> None:
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden/sitecustomize.py").write_text(f"import sys; sys.modules['{module}'] = None")
     (tmp_path / "logs/orders-0").mkdir(parents=True)
     (tmp_path / "logs/orders-0/00000000000000000000.log").write_bytes(batch())
     done = subprocess.run(
-        [sys.executable, "-m", "ottla.cli", "convert", "logs", out, "--codec", "zstd"],
+        [sys.executable, "-m", "ottla.cli", *words, out],
         cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path / "hidden")},
         capture_output=True,

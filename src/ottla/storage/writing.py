@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
-from ottla.storage.conditional_put import delete_on_azure, put_if_absent
+from ottla.storage.conditional_put import delete_on_azure, put_if_absent, require_client
 from ottla.storage.listing import exists, list_files
 from ottla.storage.object_store import (
     AZURE,
@@ -130,6 +130,8 @@ def open_whole(path: Path) -> Iterator[Any]:
     """As `open_output`, for a file that others see whole or not at all; nothing else remains."""
     target = os.fspath(path) if is_remote(path) else os.path.abspath(local_path(path))
     unfinished = f"{target}.{uuid.uuid4().hex}"
+    if is_remote(path):
+        require_client(target)  # it deletes on some stores
     with ExitStack() as undo:
         undo.callback(_delete_at_once, unfinished, DEFAULT_OPTIONS)
         with open_output(unfinished) as stream:
