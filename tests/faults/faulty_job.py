@@ -19,7 +19,6 @@ from choosing import choose
 from ottla.batch.convert import Conversion
 from ottla.catalog.catalog import list_catalog
 from ottla.cli import main as ottla_main
-from ottla.cli import verify as cli_verify
 from ottla.engine.local import LocalEngine
 from ottla.format.attributes import Codec
 from ottla.jobs import output
@@ -38,6 +37,7 @@ from ottla.publish import journal as publish
 from ottla.spark import engine as spark_engine
 from ottla.spark.engine import SparkEngine
 from ottla.spark.start import start_session
+from ottla.storage import writing
 
 JOBS = ("convert", "export", "restore", "salvage")
 SPLIT = 3000
@@ -101,7 +101,7 @@ def arrange_death(moment: str) -> None:
 def run_verify(logs: str, out: str, moment: str, share: float) -> None:
     """The command; its one step that counts is the move of the file that it has written."""
     if moment:
-        cli_verify.move_files = die
+        writing.move_files = die
     map_parts = spark_engine.map_parts
 
     def map_failing(spark: Any, step: JobStep) -> Any:

@@ -352,7 +352,7 @@ def all_kernels() -> set[Kernel]:
 
 @pytest.mark.parametrize("work", WORKS)
 def test_kernels_stay_in_bounds(work: str) -> None:
-    assert bool(called_by(work)) == INTERPRETED, "compiled kernels call no Python"
+    assert called_by(work) or not INTERPRETED, "compiled kernels call no Python"
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="compiled kernels call no Python")
