@@ -37,7 +37,8 @@ class _Handler(BaseHTTPRequestHandler):
         _, _, key = unquote(address.path).lstrip("/").partition("/")
         path = self.folder / key
         if not key:
-            self._send_listing(parse_qs(address.query).get("prefix", [""])[0])
+            asked = parse_qs(address.query)
+            self._send_listing(asked.get("prefix", [""])[0], asked.get("delimiter", [""])[0])
         elif path.is_file():
             self._send_file(path, with_body=with_body)
         else:
@@ -61,15 +62,25 @@ class _Handler(BaseHTTPRequestHandler):
                     self.connection.fileno(), file.fileno(), first, last - first + 1
                 )
 
-    def _send_listing(self, prefix: str) -> None:
+    def _send_listing(self, prefix: str, delimiter: str) -> None:
         """Of all below a prefix at once: there are few files."""
-        found = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
-        rows = [
-            f"<Contents><Key>{escape(key)}</Key><Size>{path.stat().st_size}</Size>"
-            "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
-            for path in found
-            if (key := str(path.relative_to(self.folder))).startswith(prefix)
-        ]
+        rows, folders = [], {}
+        for path in sorted(path for path in self.folder.rglob("*") if path.is_file()):
+            key = str(path.relative_to(self.folder))
+            if not key.startswith(prefix):
+                continue
+            folder, found, _ = (
+                key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
+            )
+            if found:
+                name = escape(prefix + folder + found)
+                folders[name] = f"<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>"
+            else:
+                rows.append(
+                    f"<Contents><Key>{escape(key)}</Key><Size>{path.stat().st_size}</Size>"
+                    "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+                )
+        rows += folders.values()
         body = (
             '<?xml version="1.0" encoding="UTF-8"?>'
             '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
