@@ -22,7 +22,7 @@ import numpy as np
 from ottla.region import Bytes
 
 _BLOCK: Final = 4 << 20
-_AT_ONCE: Final = 12
+_AT_ONCE: Final = 24
 _SURE: Final = 6 << 20  # who has read so much in a row goes on
 _LOOK: Final = 64 << 10
 _GAP: Final = 1 << 20  # bytes to pass over that cost less than a request
