@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import ours
 from benchmarks.bench_spark import session
-from benchmarks.corpus import SEGMENTS, Case, Plan, segment, size_of
+from benchmarks.corpus import SEGMENTS, Case, Plan, link_partitions, segment, size_of
 from benchmarks.rounds import best_rates, timed
 from benchmarks.table import ratio
 from ottla.batch.convert import Conversion
@@ -60,11 +60,7 @@ def log_directory(codec: str, plan: Plan, partitions: int = PARTITIONS) -> Path:
     """The same segment under many names."""
     source = segment(Case(codec), plan)
     root = SEGMENTS / "jobs" / f"{source.stem}-{partitions}"
-    for number in range(partitions):
-        target = root / f"orders-{number}" / f"{0:020d}.log"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            target.hardlink_to(source)
+    link_partitions(source, root, partitions)
     return root
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from benchmarks.corpus import SEGMENTS, Case, Plan, segment, size_of
+from benchmarks.corpus import SEGMENTS, Case, Plan, link_partitions, segment, size_of
 from benchmarks.rounds import WARM_UP_TURNS, best_rates, timed
 from benchmarks.table import millions, ratio
 from ottla.connector import CONNECTOR_COLUMNS
@@ -104,11 +104,7 @@ def log_directory(case: Case, plan: Plan) -> Path:
     """The case's segment as every partition of a topic."""
     source = segment(case, plan)
     root = SEGMENTS / "spark" / source.stem
-    for number in range(PARTITIONS):
-        target = root / f"orders-{number}" / f"{0:020d}.log"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            target.hardlink_to(source)
+    link_partitions(source, root, PARTITIONS)
     return root
 
 

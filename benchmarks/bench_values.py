@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from benchmarks.bench_avro import FLAT, flat_record, written
 from benchmarks.bench_spark import MOST_ROUNDS, session
-from benchmarks.corpus import SEGMENTS, Plan, size_of
+from benchmarks.corpus import SEGMENTS, Plan, link_partitions, size_of
 from benchmarks.rounds import WARM_UP_TURNS, best_rates, timed
 from benchmarks.table import millions, ratio
 from benchmarks.targets import VALUES_TO_BYTES
@@ -44,11 +44,7 @@ def log_directory(plan: Plan) -> Path:
         write_segment([_registered()], registry)
         lz4 = NewBatch(codec=Codec.LZ4)
         write_segment(_records(count), source, new_batch=lz4, batch_bytes=60_000)
-    for number in range(1, PARTITIONS):
-        target = root / f"orders-{number}" / source.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            target.hardlink_to(source)
+    link_partitions(source, root, PARTITIONS)
     return root
 
 

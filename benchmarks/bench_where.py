@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from benchmarks.bench_spark import MOST_ROUNDS, PARTITIONS, session
-from benchmarks.corpus import SEGMENTS, Plan, size_of
+from benchmarks.corpus import SEGMENTS, Plan, link_partitions, size_of
 from benchmarks.rounds import WARM_UP_TURNS, best_rates, timed
 from benchmarks.table import millions, ratio
 from benchmarks.targets import WHERE_TO_FILTER
@@ -32,11 +32,7 @@ def log_directory(plan: Plan, codec: Codec) -> Path:
     if not source.exists():
         source.parent.mkdir(parents=True, exist_ok=True)
         write_segment(_records(count), source, new_batch=NewBatch(codec=codec), batch_bytes=60_000)
-    for number in range(1, PARTITIONS):
-        target = root / f"orders-{number}" / source.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            target.hardlink_to(source)
+    link_partitions(source, root, PARTITIONS)
     return root
 
 

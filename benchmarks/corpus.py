@@ -80,6 +80,15 @@ def segment(case: Case, plan: Plan) -> Path:
     return path
 
 
+def link_partitions(source: Path, root: Path, partitions: int) -> None:
+    """One segment as every partition of a topic."""
+    for number in range(partitions):
+        target = root / f"orders-{number}" / f"{0:020d}.log"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            target.hardlink_to(source)
+
+
 def size_of(root: Path) -> int:
     """The bytes of all logs."""
     return sum(path.stat().st_size for path in root.rglob("*.log"))

@@ -74,7 +74,13 @@ def test_no_library_of_tables_is_one_sentence_before_any_work(
 
 
 @pytest.mark.parametrize(
-    "words", [["convert", "--codec=zstd", "logs"], ["verify", "logs", "--out"]]
+    "words",
+    [
+        ["convert", "--codec=zstd", "logs"],
+        ["verify", "logs", "--out"],
+        ["report", "logs", "--out"],
+    ],
+    ids=["job", "verify", "report"],
 )
 @pytest.mark.parametrize(
     ("extra", "out", "module", "package"),
@@ -85,7 +91,7 @@ def test_no_library_of_tables_is_one_sentence_before_any_work(
     ],
     ids=["s3", "gcs", "azure"],
 )
-def test_no_client_of_a_store_is_one_sentence(
+def test_no_client_of_a_store_is_one_sentence_before_any_work(
     tmp_path: Path, extra: str, out: str, module: str, package: str, words: list[str]
 ) -> None:
     (tmp_path / "hidden").mkdir()

@@ -28,6 +28,8 @@ from ottla.jobs.report.steps import build_report
 from ottla.jobs.report.verdict import leading_rows
 from ottla.jobs.report.what_if import all_settings
 from ottla.options.texts import format_bytes
+from ottla.storage.conditional_put import require_client
+from ottla.storage.paths import is_remote
 from ottla.storage.writing import open_whole
 
 _GB: Final = 1_000_000_000
@@ -46,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         compaction="compaction" not in arguments.without,
         compacted=tuple(arguments.compacted),
     )
+    if arguments.out and is_remote(arguments.out):
+        require_client(arguments.out)  # not after all the work
     chosen = chosen_logs(arguments)
     tell_remote(chosen, quiet=arguments.quiet)
     now = time.time_ns() // 1_000_000 if arguments.now is None else arguments.now

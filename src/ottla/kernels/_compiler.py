@@ -25,9 +25,9 @@ from numba.core.untyped_passes import (
 
 @register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
 class _LowerPlainIndexes(NativeLowering):
-    """To Numba, -1 is the last item, and it compares each index with 0. Ours are never negative.
+    """Take every index as it is. To Numba -1 is the last item, so it compares each with 0.
 
-    `make test-bounds` compiles with NUMBA_BOUNDSCHECK: there an index that is raises.
+    No kernel has a negative index: `make test-bounds` compiles them so that one raises.
     """
 
     def run_pass(self, state: Any) -> bool:
