@@ -9,6 +9,7 @@ import ctypes
 import mmap
 import random
 import sys
+from functools import partial
 
 import numpy as np
 
@@ -16,8 +17,9 @@ import builders
 from builders import Row
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.select import Selected
+from ottla.codec import gzip as gzip_codec
 from ottla.kernels.bytes.crc import compute_crcs
-from ottla.kernels.frames import snappy
+from ottla.kernels.frames import gzip, snappy
 from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Wanted, allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, Region
@@ -25,7 +27,12 @@ from ottla.region import PADDING, Bytes, Region
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0
 EVERYTHING = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.INDEXES | Wanted.CONTROL
-OPENERS = {2: snappy.open_frames}  # those that need no more room than what comes out
+_workspace = gzip_codec._contexts.workspace
+_inflate = () if _workspace is None else (gzip_codec.RESET, gzip_codec.INFLATE, _workspace.address)
+# Those that need little more room than what comes out, and how much that is.
+OPENERS = {2: (snappy.open_frames, 0)}
+if _inflate:
+    OPENERS[1] = partial(gzip.open_frames, *_inflate), gzip.SLACK
 INTERESTING = (0, 1, 2, 0x3F, 0x40, 0x7F, 0x80, 0xFE, 0xFF)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -112,8 +119,9 @@ def open_stream(codec: int, stream: bytes, size: int) -> bool:
     source[: len(stream)] = np.frombuffer(stream, dtype=np.uint8)
     columns = tuple(np.array([value]) for value in (codec, 2, 0, len(stream)))
     found = np.zeros((2, 1), dtype=np.int64)
-    out = guarded(size + PADDING)
-    row, at, _ = OPENERS[codec](source, columns, 0, 1 << 20, out, 0, found)
+    kernel, slack = OPENERS[codec]
+    out = guarded(size + slack + PADDING)
+    row, at, _ = kernel(source, columns, 0, 1 << 20, out, 0, found)
     assert row == 0 or at == found[1, 0] <= size
     return bool(row)
 

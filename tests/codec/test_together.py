@@ -2,19 +2,23 @@
 
 import random
 import struct
-from collections.abc import Iterator
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import cramjam
 import numpy as np
 import pytest
 
 from builders import compress
-from ottla.codec import Arena, CodecError, decompress_into, decompress_window
+from ottla.codec import Arena, CodecError, decompress_into, decompress_window, gzip
 from ottla.codec.snappy import HEAD
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.kernels._jit import INTERPRETED
+from ottla.kernels.frames import gzip as gzip_kernel
 from ottla.kernels.frames.snappy import open_frames as open_snappy
-from ottla.region import padded
+from ottla.region import PADDING, padded
 
 LIMIT = 1 << 20
 SNAPPY = int(Codec.SNAPPY)
@@ -95,15 +99,21 @@ def test_large_streams_give_together_what_they_give_alone() -> None:
         assert together(codec, streams) == [alone(codec, stream) for stream in streams]
 
 
-def opened_by_snappy_kernel(streams: list[bytes], size: int) -> int:
-    """How many of the first streams the kernel opens."""
+def opened(
+    kernel: Callable[..., tuple[int, int, int]], codec: int, streams: list[bytes], size: int
+) -> int:
+    """How many of the first streams a kernel opens."""
     stops = np.cumsum([len(stream) for stream in streams])
     starts = stops - [len(stream) for stream in streams]
-    columns = np.full(len(streams), SNAPPY), np.full(len(streams), 2), starts, stops
+    columns = np.full(len(streams), codec), np.full(len(streams), 2), starts, stops
     found = np.zeros((2, len(streams)), dtype=np.int64)
-    out = np.zeros(size + 64, dtype=np.uint8)
-    row, _, _ = open_snappy(padded(b"".join(streams)), columns, 0, LIMIT, out, 0, found)
+    out = np.zeros(size + PADDING, dtype=np.uint8)
+    row, _, _ = kernel(padded(b"".join(streams)), columns, 0, LIMIT, out, 0, found)
     return int(row)
+
+
+def opened_by_snappy_kernel(streams: list[bytes], size: int) -> int:
+    return opened(open_snappy, SNAPPY, streams, size)
 
 
 def snappy_elements(chance: random.Random) -> bytes:
@@ -162,3 +172,47 @@ def test_the_snappy_kernel_opens_what_clients_write() -> None:
     assert opened_by_snappy_kernel(streams, 100_000) == len(streams)
     assert opened_by_snappy_kernel(streams, 2 * len(TEXT)) == 3
     assert opened_by_snappy_kernel([whole, whole + HEAD, whole], 100_000) == 1
+
+
+@pytest.mark.skipif(not gzip.INFLATE, reason="Python hides the functions of its zlib")
+def test_the_gzip_kernel_opens_what_clients_write() -> None:
+    workspace = gzip._contexts.workspace
+    assert workspace is not None
+    kernel = partial(gzip_kernel.open_frames, gzip.RESET, gzip.INFLATE, workspace.address)
+    written = [zlib.compress(TEXT, level, 31) for level in range(10)]
+    streams = [compress(TEXT, 1, magic=2), *written, zlib.compress(b"", 6, 31)]
+    size = len(TEXT) * 11 + gzip_kernel.SLACK
+    assert opened(kernel, 1, streams, size) == len(streams)
+    assert opened(kernel, 1, streams, size - 1) == 10
+    assert together(1, streams) == [TEXT] * 11 + [b""]
+    whole = written[6]
+    unusual = {
+        "a name": whole[:3] + b"\x08" + whole[4:10] + b"a\0" + whole[10:],
+        "two members": whole * 2,
+        "a byte too many": whole + b"\0",
+        "another size": whole[:-4] + bytes([whole[-4] ^ 1]) + whole[-3:],
+        "another checksum": whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:],
+        "more than it can hold": whole[:-4] + b"\xff" * 4,
+        "many bytes": zlib.compress(random.Random(7).randbytes(gzip_kernel.TINY), 6, 31),
+    }
+    for name, stream in unusual.items():
+        assert opened(kernel, 1, [stream], LIMIT) == 0, name
+        assert together(1, [stream, whole]) == [alone(1, stream), TEXT], name
+
+
+@pytest.mark.skipif(not gzip.INFLATE, reason="Python hides the functions of its zlib")
+def test_each_thread_inflates_in_a_stream_of_its_own() -> None:
+    contents = [bytes([at % 251]) * at for at in range(200)]
+    streams = [compress(content, 1, magic=2) for content in contents]
+    found: list[list[bytes | str]] = []
+
+    def work() -> None:
+        found.extend(together(1, streams) for _ in range(2 if INTERPRETED else 50))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(one == contents for one in found)
+    assert len(found) == (8 if INTERPRETED else 200)
