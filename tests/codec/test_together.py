@@ -10,18 +10,21 @@ from functools import partial
 import cramjam
 import numpy as np
 import pytest
+import zstandard
 
 from builders import compress
-from ottla.codec import Arena, CodecError, decompress_into, decompress_window, gzip
+from ottla.codec import Arena, CodecError, decompress_into, decompress_window, gzip, zstd
 from ottla.codec.snappy import HEAD
 from ottla.format.attributes import CODEC_NAMES, Codec
 from ottla.kernels._jit import INTERPRETED
 from ottla.kernels.frames import gzip as gzip_kernel
+from ottla.kernels.frames import zstd as zstd_kernel
 from ottla.kernels.frames.snappy import open_frames as open_snappy
 from ottla.region import PADDING, padded
 
 LIMIT = 1 << 20
 SNAPPY = int(Codec.SNAPPY)
+ZSTD = int(Codec.ZSTD)
 TEXT = b"".join(b'{"id":%d,"name":"%s"}' % (at, b"ab" * (at % 5)) for at in range(9))
 FEW = 300 if INTERPRETED else 20_000
 
@@ -88,6 +91,54 @@ def test_damaged_streams_give_together_what_they_give_alone(codec: int, content:
         found = together(codec, streams, limit)
         for stream, one in zip(streams, found, strict=True):
             assert one == alone(codec, stream, limit), stream.hex()
+
+
+def zstd_frames(content: bytes) -> Iterator[bytes]:
+    """As other clients write them: with a content size, a checksum, both or none."""
+    for sized in (False, True):
+        for checked in (False, True):
+            writer = zstandard.ZstdCompressor(write_content_size=sized, write_checksum=checked)
+            yield writer.compress(content)
+            stream = writer.compressobj(size=len(content))
+            yield stream.compress(content) + stream.flush()
+
+
+@pytest.mark.parametrize("content", [*CONTENTS.values(), TEXT * 9, bytes(70_000)], ids=len)
+def test_damaged_zstd_frames_of_other_clients_give_together_what_they_give_alone(
+    content: bytes,
+) -> None:
+    for whole in zstd_frames(content):
+        streams = [whole, *damaged(whole), whole]
+        if INTERPRETED:
+            streams = streams[:: 1 + len(streams) // FEW]
+        for stream, one in zip(streams, together(ZSTD, streams), strict=True):
+            assert one == alone(ZSTD, stream), stream.hex()
+
+
+@pytest.mark.skipif(not zstd.DECODE_FRAME, reason="the zstandard package hides its functions")
+def test_the_zstd_kernel_opens_what_clients_write() -> None:
+    workspace = zstd._contexts.workspace
+    assert workspace is not None
+    kernel = partial(zstd_kernel.open_frames, zstd.DECODE_FRAME, workspace.address)
+    for content in (b"", b"a", TEXT, TEXT * 9, bytes(70_000), random.Random(8).randbytes(70_000)):
+        for stream in zstd_frames(content):
+            assert opened(kernel, ZSTD, [stream], 1 << 17) == 1, stream[:20].hex()
+            assert together(ZSTD, [stream]) == [content]
+    sized = zstandard.ZstdCompressor().compress(b"12345")
+    assert sized[4] == 0x20
+    refused = {
+        "smaller": sized[:5] + b"\x04" + sized[6:],
+        "larger": sized[:5] + b"\x06" + sized[6:],
+        "a dictionary": sized[:4] + b"\x21\x05\0" + sized[6:],
+        "a reserved bit": sized[:4] + b"\x28" + sized[5:],
+        "an unused bit": sized[:4] + b"\x30" + sized[5:],
+        "eight bytes of size": sized[:4] + b"\xe0" + b"\xff" * 8 + sized[6:],
+        "half a head": sized[:5],
+        "no blocks": sized[:6],
+    }
+    for name, stream in refused.items():
+        assert opened(kernel, ZSTD, [stream], 1 << 17) == 0, name
+        assert together(ZSTD, [stream]) == [alone(ZSTD, stream)], name
 
 
 def test_large_streams_give_together_what_they_give_alone() -> None:
