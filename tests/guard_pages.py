@@ -1,13 +1,15 @@
 """Decode damaged segments from and into memory that ends at a page nobody may touch.
 
 Run as `python guard_pages.py SEED COUNT`: a kernel that reads or writes past its padding kills the
-process. Prints how many inputs gave rows and how many gave errors.
+process. Prints how many inputs gave rows and how many gave errors. `python guard_pages.py streams
+SEED COUNT` does so with compressed streams, and prints how many a kernel opened and how many not.
 """
 
 import ctypes
 import mmap
 import random
 import sys
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +17,9 @@ import builders
 from builders import Row
 from ottla.batch.decode import Chunk, Decoder
 from ottla.batch.select import Selected
+from ottla.codec import gzip as gzip_codec
 from ottla.kernels.bytes.crc import compute_crcs
+from ottla.kernels.frames import gzip, snappy
 from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Wanted, allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, Region
@@ -23,6 +27,12 @@ from ottla.region import PADDING, Bytes, Region
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0
 EVERYTHING = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.INDEXES | Wanted.CONTROL
+_workspace = gzip_codec._contexts.workspace
+_inflate = () if _workspace is None else (gzip_codec.RESET, gzip_codec.INFLATE, _workspace.address)
+# Those that need little more room than what comes out, and how much that is.
+OPENERS = {2: (snappy.open_frames, 0)}
+if _inflate:
+    OPENERS[1] = partial(gzip.open_frames, *_inflate), gzip.SLACK
 INTERESTING = (0, 1, 2, 0x3F, 0x40, 0x7F, 0x80, 0xFE, 0xFF)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -103,6 +113,34 @@ def decode(data: bytes) -> tuple[int, int]:
         at = stopped
 
 
+def open_stream(codec: int, stream: bytes, size: int) -> bool:
+    """Whether a kernel opens a stream where there is room for `size` bytes and no more."""
+    source = guarded(len(stream) + PADDING)
+    source[: len(stream)] = np.frombuffer(stream, dtype=np.uint8)
+    columns = tuple(np.array([value]) for value in (codec, 2, 0, len(stream)))
+    found = np.zeros((2, 1), dtype=np.int64)
+    kernel, slack = OPENERS[codec]
+    out = guarded(size + slack + PADDING)
+    row, at, _ = kernel(source, columns, 0, 1 << 20, out, 0, found)
+    assert row == 0 or at == found[1, 0] <= size
+    return bool(row)
+
+
+def open_streams(seed: int, count: int) -> None:
+    chance = random.Random(seed)
+    pieces = [b"a", b"abc", b"0123456789", chance.randbytes(70), bytes(40), chance.randbytes(9)]
+    opened = 0
+    for _ in range(count):
+        content = b"".join(chance.choices(pieces, k=chance.randrange(12)))
+        codec = chance.choice([*OPENERS])
+        stream = builders.compress(content, codec, magic=2)
+        if chance.random() < 0.7:
+            stream = damage(stream, chance)
+        size = max(0, len(content) + chance.choice((0, 0, 0, -1, 1, 40)))
+        opened += open_stream(codec, stream, size)
+    print(opened, count - opened)
+
+
 def main(seed: int, count: int) -> None:
     chance = random.Random(seed)
     segments = originals()
@@ -115,4 +153,5 @@ def main(seed: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    *mode, seed, count = sys.argv[1:]
+    (open_streams if mode else main)(int(seed), int(count))

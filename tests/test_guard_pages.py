@@ -39,6 +39,13 @@ def test_damaged_segments_never_make_a_kernel_leave_its_buffers(seed: int, count
     assert with_errors > count // 10
 
 
+def test_damaged_streams_never_make_a_kernel_leave_its_buffers() -> None:
+    count = 20_000
+    done = run(str(FOLDER / "guard_pages.py"), "streams", "3", str(count))
+    assert done.returncode == 0, done.stderr
+    assert min(map(int, done.stdout.split())) > count // 5
+
+
 @pytest.mark.parametrize("at", ["array.size", "-1"])
 def test_a_byte_outside_the_guard_pages_kills_the_process(at: str) -> None:
     peek = f"ctypes.string_at(array.ctypes.data + ({at}), 1)"

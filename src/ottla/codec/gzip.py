@@ -6,7 +6,10 @@ left, or when the bytes left were not yet in its buffer; what does not parse as 
 is ignored.
 """
 
+import ctypes
 import struct
+import threading
+import weakref
 import zlib
 from types import ModuleType
 from typing import Final, cast
@@ -15,7 +18,9 @@ from isal import isal_zlib
 
 from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
-from ottla.codec.rows import Rows, decompress_each
+from ottla.codec.library import find_function
+from ottla.codec.rows import Rows, decompress_each, decompress_together
+from ottla.kernels.frames.gzip import TINY, Stream, open_frames
 
 MAGIC: Final = b"\x1f\x8b"
 DEFLATE: Final = 8
@@ -29,11 +34,53 @@ TRAILER_SIZE: Final = 8
 HEAD: Final = MAGIC + b"\x08\x00\x00\x00\x00\x00\x00\xff"
 
 PLAIN: Final = HEAD[:4]  # no flags: the head is ten bytes, whatever they say
-TINY: Final = 4096  # zlib is faster than ISA-L there, and no bomb is larger than 4 MiB
 NAME_AT_ONCE: Final = 256  # how much of a name is copied to look for its end
 READ_BUFFER: Final = 8 * 1024  # GzipCompression.wrapForInput
 RAW_DEFLATE: Final = -15
+GZIP_MEMBER: Final = 31
+ROOM_AT_ONCE: Final = 128 * 1024
 _ISAL_ERROR: Final = cast(type[Exception], isal_zlib.error)  # its stub says instance, not class
+
+
+def _find(name: str) -> int:
+    return find_function("zlib", name)
+
+
+# Kernels call two of them for each member. They need a workspace, which the others make and free.
+RESET: Final = _find("inflateReset")
+INFLATE: Final = _find("inflate")
+_MAKE: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_int
+)(_find("inflateInit2_"))
+_FREE: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_find("inflateEnd"))
+
+
+class _Workspace:
+    """A stream of zlib, freed with the thread that decodes in it."""
+
+    def __init__(self) -> None:
+        stream = Stream()
+        self.address = ctypes.addressof(stream)
+        version = zlib.ZLIB_RUNTIME_VERSION.encode()
+        # zlib compares the size with its own.
+        if _MAKE(self.address, GZIP_MEMBER, version, ctypes.sizeof(stream)):
+            raise MemoryError("zlib got no memory to decode in")
+        # It keeps the stream. Not when Python ends: a thread may still be decoding then.
+        weakref.finalize(self, _free, stream).atexit = False
+
+
+def _free(stream: Stream) -> None:
+    _FREE(ctypes.addressof(stream))
+
+
+class _Contexts(threading.local):
+    """Threads must not share a stream."""
+
+    def __init__(self) -> None:
+        self.workspace = _Workspace() if RESET and INFLATE else None
+
+
+_contexts: Final = _Contexts()
 
 
 def open_stream(payload: memoryview, magic: int) -> None:  # noqa: ARG001
@@ -55,7 +102,13 @@ def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa
 
 def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     """Decompress tiny payloads of one member from row `first` on; return the first not done."""
-    return decompress_each(rows, first, arena, limit, _read_one_member)
+    _, start, stop = rows.spans[first]
+    if stop - start > TINY:
+        return first
+    if (workspace := _contexts.workspace) is None:
+        return decompress_each(rows, first, arena, limit, _read_one_member)
+    decoder = RESET, INFLATE, workspace.address
+    return decompress_together(rows, first, arena, limit, ROOM_AT_ONCE, open_frames, *decoder)
 
 
 def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001

@@ -8,15 +8,14 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import numpy as np
 from cramjam import DecompressionError
 from cramjam import snappy as blocks
 
 from ottla.codec.arena import Arena, Measure, Output
 from ottla.codec.errors import CodecError, OutputTooLarge
-from ottla.codec.rows import Rows
+from ottla.codec.rows import Rows, decompress_together
 from ottla.format.sentinels import INT32_MAX
-from ottla.kernels.frames import snappy as snappy_frames
+from ottla.kernels.frames.snappy import open_frames
 
 MAGIC: Final = b"\x82SNAPPY\x00"
 HEAD: Final = MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version
@@ -26,7 +25,6 @@ MAX_CHUNK_SIZE: Final = 512 << 20  # SnappyInputStream.MAX_CHUNK_SIZE
 OLDEST_VERSION: Final = 1
 # A copy element of three bytes yields at most 64: what claims more cannot be true.
 MAX_EXPANSION: Final = 22
-BLOCKS_AT_ONCE: Final = 4096
 MAX_OPENED: Final = 64 << 20  # no batch of zero records has reason to expand to more
 
 
@@ -59,24 +57,8 @@ def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa
 
 
 def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
-    """Decompress usual streams from row `first` on; return the first row not done."""
-    listed = np.empty((snappy_frames.COLUMNS, BLOCKS_AT_ONCE), dtype=np.int64)
-    stop, count = snappy_frames.find_blocks(
-        rows.data, rows.columns, first, limit, arena.at, listed, rows.found
-    )
-    if count == 0:
-        return stop
-    source = rows.data.data
-    base = arena.at
-    room = arena.room(int(listed[snappy_frames.END, count - 1]) - base)
-    for row, start, end, to, until in listed[:, :count].T.tolist():
-        try:
-            blocks.decompress_raw_into(source[start:end], room[to - base : until - base])
-        except DecompressionError:
-            arena.at = int(rows.found[0, row])
-            return int(row)
-    arena.at = base + len(room)
-    return stop
+    """Decompress usual streams from row `first` on in one go; return the first row not done."""
+    return decompress_together(rows, first, arena, limit, BLOCK_SIZE, open_frames)
 
 
 def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001

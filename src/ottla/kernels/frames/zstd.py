@@ -1,7 +1,8 @@
 """Open the usual zstd frames of many batches in one pass; a library's function decodes each frame.
 
-Usual is what Kafka writes of at most 128 KiB: one frame without content size and checksum, one
-block with everything, and an empty one from closing the stream. Whatever else there is, and
+Usual is what Kafka and other clients write of at most 128 KiB: one frame, one block with
+everything, and perhaps an empty one from closing the stream. The size of the content and a
+checksum, which Kafka does not write, are the library's to check. Whatever else there is, and
 whatever is broken, is left to `ottla.codec.zstd`, row by row. A larger frame would gain little,
 and the library's function for whole frames lets some of them pass that its stream refuses: blocks
 that are too large, windows that are too large.
@@ -22,9 +23,16 @@ from ottla.kernels.bytes.memory import _address, load_u64
 
 NONE = int(Codec.NONE)
 ZSTD = int(Codec.ZSTD)
-HEAD = np.uint64(int.from_bytes(b"\x28\xb5\x2f\xfd\x00", "little"))  # the last byte: no extras
-HEAD_MASK = np.uint64(0xFFFFFFFFFF)
-HEAD_SIZE = 6  # and a byte for the window
+MAGIC = np.uint64(int.from_bytes(b"\x28\xb5\x2f\xfd", "little"))
+MAGIC_MASK = np.uint64(0xFFFFFFFF)
+MAGIC_SIZE = 4
+# The descriptor: two bits for how many bytes of content size follow, and these.
+SINGLE_SEGMENT = 0x20  # no byte for the window, which is as large as the content
+CHECKSUM = 0x04
+UNUSUAL_BITS = 0x1B  # a dictionary, and what is reserved
+CONTENT_SIZES = 0x8420
+SHORT_CONTENT = 0x100  # a content size of two bytes counts from here
+CHECKSUM_SIZE = 4
 MIN_WINDOW_LOG = 10
 MAX_WINDOW_LOG = 27  # a stream refuses windows above 128 MiB: these are left to it
 BLOCK_HEAD = 3
@@ -89,24 +97,61 @@ else:
 
 
 @inlined
+def read_head(data: Bytes, start: int, stop: int) -> tuple[int, int, int]:
+    """Where the blocks of a frame begin, what a block may hold, and what comes out at most.
+
+    Where they begin is -1 for an unusual head. It may lie behind `stop`.
+    """
+    unusual = i64(-1), i64(0), i64(0)
+    if start + MAGIC_SIZE + 2 > stop or load_u64(data, start) & MAGIC_MASK != MAGIC:
+        return unusual
+    descriptor = i64(data[start + MAGIC_SIZE])
+    at = start + MAGIC_SIZE + 1
+    if descriptor & UNUSUAL_BITS:
+        return unusual
+    single = descriptor & SINGLE_SEGMENT != 0
+    width = i64(CONTENT_SIZES) >> (i64(4) * (descriptor >> i64(6))) & i64(15)
+    most = i64(MAX_BLOCK_SIZE)
+    if single:
+        width = max(width, i64(1))
+    else:
+        window_log = i64(MIN_WINDOW_LOG) + (i64(data[at]) >> i64(3))
+        if window_log >= MAX_WINDOW_LOG:
+            return unusual
+        most = min(most, i64(1) << window_log)
+        at += 1
+    if width == 0:
+        return at, most, most
+    word = load_u64(data, at)
+    if width < 8:
+        word &= (np.uint64(1) << np.uint64(8 * width)) - np.uint64(1)
+    if word > np.uint64(MAX_BLOCK_SIZE):
+        return unusual
+    content = i64(word) + i64(SHORT_CONTENT if width == 2 else 0)
+    if single:
+        most = content
+    if content > most or content > MAX_BLOCK_SIZE:
+        return unusual
+    return at + width, most, content
+
+
+@inlined
 def usual_bound(data: Bytes, start: int, stop: int) -> int:
     """No more than this comes out of a usual frame; -1 for any other."""
-    at = start + HEAD_SIZE
-    if at + BLOCK_HEAD > stop or load_u64(data, start) & HEAD_MASK != HEAD:
+    at, most, bound = read_head(data, start, stop)
+    if at < 0 or at + BLOCK_HEAD > stop:
         return -1
-    window_log = MIN_WINDOW_LOG + (i64(data[at - 1]) >> 3)
-    if window_log >= MAX_WINDOW_LOG:
-        return -1
-    bound = min(i64(MAX_BLOCK_SIZE), i64(1) << window_log)
     block = i64(load_u64(data, at) & np.uint64(0xFFFFFF))
     kind, size = (block >> 1) & 3, block >> 3
     at += BLOCK_HEAD + size
-    if kind not in (RAW, COMPRESSED) or size > bound or at > stop:
+    if kind not in (RAW, COMPRESSED) or size > most or at > stop:
         return -1
     if not block & 1:
         if i64(load_u64(data, at) & np.uint64(0xFFFFFF)) != END_BLOCK:
             return -1
         at += BLOCK_HEAD
+    if data[start + MAGIC_SIZE] & CHECKSUM:
+        at += CHECKSUM_SIZE
     return bound if at == stop else i64(-1)
 
 
