@@ -4,7 +4,7 @@ Sizes are exact before anything is written, so that there is one allocation. Wha
 MemoryRecordsBuilder refuses is refused here, and the error says which rule it was.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from ottla.batch.control import Fields, write_control
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.rows import NewRecord, frozen, pack_rows
-from ottla.codec import compress, resolve_level
+from ottla.codec import compress_into, resolve_level, room_to_compress
 from ottla.errors import CorruptLogError, OptionError, Rule, Violation
 from ottla.format.attributes import Codec, ControlType, TimestampType
 from ottla.format.layout import BATCH_OVERHEAD
@@ -175,8 +175,8 @@ def _encode_v2(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded
         starts = _starts(raw_sizes)
         raw = _allocate(int(raw_sizes.sum()))
         write_payloads_v2(records, EVERY_ROW, bounds, batches, sizes, starts, raw)
-        payloads = _compress_each(raw, starts, raw_sizes, new)
-        out = _place(payloads, batches.position, batches.size, overhead=BATCH_OVERHEAD)
+        pieces = zip(starts.tolist(), raw_sizes.tolist(), strict=True)
+        out = _compress_each(raw, pieces, new, BATCH_OVERHEAD, batches.position, batches.size)
         seal_v2(out, batches)
     return Encoded(out[: out.size - PADDING], batches)
 
@@ -200,8 +200,8 @@ def _encode_wrappers(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> E
     write_legacy(
         records, bounds, bases, starts, _kind(replace(new, codec=Codec.NONE, level=None)), raw
     )
-    payloads = _compress_each(raw, starts, sizes, new)
-    out = _place(payloads, starts, sizes, overhead=OVERHEADS[new.magic])
+    pieces = zip(starts.tolist(), sizes.tolist(), strict=True)
+    out = _compress_each(raw, pieces, new, OVERHEADS[new.magic], starts, sizes)
     newest = np.maximum.reduceat(records.timestamp, first)
     if new.timestamp_type == TimestampType.LOG_APPEND_TIME:
         newest[:] = new.log_append_time
@@ -264,24 +264,30 @@ def _finish(batches: Batches, new: NewBatch) -> None:
         batches.max_timestamp[:] = new.log_append_time
 
 
-def _compress_each(raw: Bytes, starts: Int64s, sizes: Int64s, new: NewBatch) -> list[bytes]:
+def _compress_each(
+    raw: Bytes,
+    pieces: Iterator[tuple[int, int]],
+    new: NewBatch,
+    overhead: int,
+    starts: Int64s,
+    sizes: Int64s,
+) -> Bytes:
+    """Compress pieces, each a start and a size, into batches one after another.
+
+    There is room for what goes before each payload. Fills starts and sizes of the batches.
+    """
     level = resolve_level(new.codec, new.level)
-    view = raw.data
-    return [
-        compress(new.codec, new.magic, view[start : start + size], level=level)
-        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
-    ]
-
-
-def _place(payloads: list[bytes], starts: Int64s, sizes: Int64s, *, overhead: int) -> Bytes:
-    """Payloads one after another, with room for what goes before each; fills starts and sizes."""
-    sizes[:] = [overhead + len(payload) for payload in payloads]
+    out = _allocate(room_to_compress(raw.size, starts.size) + overhead * starts.size)
+    view, room = raw.data, out.data
+    at, ends = 0, []
+    for start, size in pieces:
+        payload = view[start : start + size]
+        at += overhead
+        at += compress_into(new.codec, new.magic, payload, room[at:], level=level)
+        ends.append(at)
+    sizes[:] = np.diff(ends, prepend=0)
     starts[:] = _starts(sizes)
-    out = _allocate(int(sizes.sum()))
-    view = out.data
-    for start, payload in zip(starts.tolist(), payloads, strict=True):
-        view[start + overhead : start + overhead + len(payload)] = payload
-    return out
+    return out[: at + PADDING]
 
 
 def _scanned(out: Bytes, count: int) -> Encoded:
