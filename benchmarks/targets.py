@@ -12,6 +12,7 @@ _ENCODE = {"none": 3.0, "lz4": 1.0, "snappy": 1.0, "gzip": 0.9, "zstd": 1.0}
 
 VERIFY_TO_PREADV = 0.8
 WALK_TO_TOUCHING = 0.8
+COLD_VERIFY_TO_PREADV = 0.9
 PARTS_TO_WHOLE = 0.8  # a whole may cost 1.25 times its parts
 TRANSACTIONS_TO_WALK = 0.5
 WHERE_TO_FILTER = 3.0  # one record in a hundred
