@@ -1,6 +1,7 @@
 """Encode records into batches: measure, write, compress, seal.
 
-Sizes are exact before anything is written, so that there is one allocation. What Kafka's
+There is one allocation: sizes are exact before anything is written, or, without compression, known
+not to be exceeded, because to measure records costs half of writing them. What Kafka's
 MemoryRecordsBuilder refuses is refused here, and the error says which rule it was.
 """
 
@@ -20,6 +21,7 @@ from ottla.errors import CorruptLogError, OptionError, Rule, Violation
 from ottla.format.attributes import Codec, ControlType, TimestampType
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import (
+    INT32_MAX,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -36,6 +38,9 @@ from ottla.kernels.records.scan import scan
 from ottla.kernels.records.splitting import split_legacy, split_v2
 from ottla.kernels.records.v2_write import (
     EVERY_ROW,
+    MOST_FIELDS,
+    MOST_OF_HEADER,
+    encode_v2,
     measure_v2,
     seal_v2,
     write_payloads_v2,
@@ -163,6 +168,14 @@ def _check_control(new: NewBatch, control_type: ControlType) -> None:
 def _encode_v2(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded:
     batches = _chosen(bounds.size - 1, new)
     _base_on_first(batches, records, bounds, new)
+    room = _most_bytes(records, bounds)
+    if new.codec == Codec.NONE and room <= INT32_MAX:
+        batches.last_offset[:] = records.offset[bounds[1:] - 1]
+        _finish(batches, new)
+        out = _allocate(room)
+        *outcome, end = encode_v2(records, bounds, batches, out)
+        refuse((outcome[0], outcome[1]), records)
+        return Encoded(out[:end], batches)
     sizes = np.empty(records.offset.size, dtype=np.int64)
     refuse(measure_v2(records, EVERY_ROW, bounds, batches, sizes), records)
     _finish(batches, new)
@@ -179,6 +192,21 @@ def _encode_v2(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded
         out = _compress_each(raw, pieces, new, BATCH_OVERHEAD, batches.position, batches.size)
         seal_v2(out, batches)
     return Encoded(out[: out.size - PADDING], batches)
+
+
+def _most_bytes(records: RecordBuffers, bounds: Int64s) -> int:
+    """No batches of these records are larger: what is not used of it is never touched."""
+    first, last = int(bounds[0]), int(bounds[-1])
+    first_header, last_header = int(records.header_bounds[first]), int(records.header_bounds[last])
+    spans = (
+        (records.key_bounds, first, last),
+        (records.value_bounds, first, last),
+        (records.header_key_bounds, first_header, last_header),
+        (records.header_value_bounds, first_header, last_header),
+    )
+    held = sum(int(column[stop]) - int(column[start]) for column, start, stop in spans)
+    others = MOST_OF_HEADER * (last_header - first_header) + MOST_FIELDS * (last - first)
+    return held + others + BATCH_OVERHEAD * (bounds.size - 1)
 
 
 def _encode_messages(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded:
