@@ -74,6 +74,12 @@ def encode(chunks: list[pa.RecordBatch], case: Case) -> list[Bytes]:
     return [_encode_chunk(chunk, case.records_per_batch, new) for chunk in chunks]
 
 
+def encoded_bytes(chunks: list[pa.RecordBatch], case: Case) -> int:
+    """As `encode`, but of the batches only their size is kept, as a writer keeps none of them."""
+    new = NewBatch(codec=Codec[case.codec.upper()])
+    return sum(_encode_chunk(chunk, case.records_per_batch, new).size for chunk in chunks)
+
+
 def _encode_chunk(chunk: pa.RecordBatch, records_per_batch: int, new: NewBatch) -> Bytes:
     bounds = np.append(np.arange(0, chunk.num_rows, records_per_batch), chunk.num_rows)
     return encode_batches(records_from_arrow(chunk), bounds, new).data

@@ -8,10 +8,13 @@ _DECODE_500 = {
     1000: {"none": 1.4, "lz4": 1.0, "snappy": 1.2, "gzip": 2.0, "zstd": 0.95},
 }
 _DECODE_SMALL_BATCHES = {"none": 1.5, "lz4": 1.0, "snappy": 0.5, "gzip": 0.5, "zstd": 0.5}
-_ENCODE = {"none": 3.0, "lz4": 1.0, "snappy": 1.0, "gzip": 0.9, "zstd": 1.0}
+_ENCODE = {"none": 3.0, "lz4": 1.2, "snappy": 1.2, "gzip": 1.0, "zstd": 1.2}
+_ENCODE_LARGE_VALUES = 2.5  # 1000 B, none
+_ENCODE_SMALL_BATCHES = 1.0  # 5 per batch
 
 VERIFY_TO_PREADV = 0.8
 WALK_TO_TOUCHING = 0.8
+COLD_VERIFY_TO_PREADV = 0.9
 PARTS_TO_WHOLE = 0.8  # a whole may cost 1.25 times its parts
 TRANSACTIONS_TO_WALK = 0.5
 WHERE_TO_FILTER = 3.0  # one record in a hundred
@@ -36,5 +39,11 @@ def decode_target(case: Case) -> float | None:
 
 def encode_target(case: Case) -> float | None:
     """None where no figure was set."""
-    plain = case.shape == "text" and case.records_per_batch == 500 and case.value_bytes == 100
-    return _ENCODE[case.codec] if plain else None
+    if case.shape != "text":
+        return None
+    if case.records_per_batch == 5:
+        return _ENCODE_SMALL_BATCHES
+    if case.records_per_batch == 500 and case.value_bytes == 100:
+        return _ENCODE[case.codec]
+    large = case == Case("none", value_bytes=1000)
+    return _ENCODE_LARGE_VALUES if large else None

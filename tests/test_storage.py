@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +162,27 @@ def test_a_large_output_holds_what_was_written(
         for piece in pieces:
             stream.write(piece)
     assert (tmp_path / "large").read_bytes() == b"".join(pieces)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_file_that_is_expected_is_read_ahead_if_the_kernel_does_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    asked = []
+
+    def advise(*arguments: int) -> None:
+        asked.append(arguments[1:])
+        if refused:
+            raise OSError(errno.ENOSYS, "not implemented")
+
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "posix_fadvise", advise, raising=False)
+    monkeypatch.setattr(os, "POSIX_FADV_SEQUENTIAL", 2, raising=False)
+    (tmp_path / "file").write_bytes(b"abc")
+    with open_file(tmp_path / "file") as file:
+        file.expect(3)
+        assert asked == [(0, 0, 2)]
+        assert file.read() == b"abc"
 
 
 def test_files_are_moved_below_a_folder_through_no_link(tmp_path: Path) -> None:

@@ -115,6 +115,30 @@ def test_batches_after_the_first_go_on_with_offset_and_sequence() -> None:
     assert batches.base_sequence.tolist() == [2**31 - 3, 2**31 - 1, 1]
 
 
+def test_the_longest_numbers_find_room() -> None:
+    """Every number as long as its format allows, and next to no bytes."""
+    headers = [(b"", None)] * 40
+    rows = [NewRecord(0, 0, b"", b"", headers)]
+    rows += [NewRecord(2**31 - 400 + n, 2**63 - 1, b"", b"", headers) for n in range(300)]
+    assert read(encode(pack_rows(rows), NewBatch())) == rows
+
+
+@given(row_lists(HEADERS))
+def test_records_measured_before_are_the_same_bytes(rows: list[NewRecord]) -> None:
+    """As those that might have 2 GiB are."""
+    records = pack_rows(rows)
+    bounds = np.array([0, len(rows)])
+    new = NewBatch(timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=7)
+    for each in (NewBatch(), new):
+        at_once = encode_batches(records, bounds, each)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("ottla.batch.encode.INT32_MAX", 0)
+            measured = encode_batches(records, bounds, each)
+        assert at_once.data.tobytes() == measured.data.tobytes()
+        for left, right in zip(at_once.batches, measured.batches, strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
 def test_no_records_give_no_bytes() -> None:
     assert encode(pack_rows([]), NewBatch()) == b""
 

@@ -1,15 +1,17 @@
 """Compressed streams byte by byte where the format decides, and through independent readers."""
 
 import gzip
+import random
 import struct
 
+import cramjam
 import lz4.block
 import lz4.frame
 import pytest
 import zstandard
 
 import naive_codecs
-from ottla.codec import compress, resolve_level
+from ottla.codec import compress, compress_into, resolve_level, room_to_compress
 from ottla.errors import OptionError
 from ottla.format.attributes import CODEC_NAMES, Codec
 
@@ -40,6 +42,17 @@ def compressed(codec: int, payload: bytes, magic: int = 2, level: int | None = N
 def test_a_naive_reader_gets_the_payload_back(codec: int, magic: int, payload: bytes) -> None:
     stream = compressed(codec, payload, magic)
     assert b"".join(naive_codecs.decompress(stream, codec, magic=magic)) == payload
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [0, 1, 100, 32768, 32769, 65536, 65537, 300000])
+def test_noise_fits_the_room_that_is_said_to_be_enough(codec: int, size: int) -> None:
+    payload = random.Random(size).randbytes(size)
+    room = memoryview(bytearray(room_to_compress(size, 1)))
+    level = resolve_level(codec, None)
+    wrote = compress_into(codec, 2, memoryview(payload), room, level=level)
+    assert room[:wrote] == compressed(codec, payload)
+    assert b"".join(naive_codecs.decompress(bytes(room[:wrote]), codec, magic=2)) == payload
 
 
 def test_gzip_begins_as_java_17_begins_it() -> None:
@@ -112,7 +125,7 @@ def test_a_higher_level_gives_fewer_bytes(codec: int, weak: int, strong: int) ->
 def test_level_9_of_lz4_is_the_fast_compressor() -> None:
     # Lz4Compression: only the default level is not LZ4 HC.
     stream = compressed(Codec.LZ4, TEXT[:60000], level=9)
-    assert stream[11:-4] == lz4.block.compress(TEXT[:60000], store_size=False)
+    assert stream[11:-4] == bytes(cramjam.lz4.compress_block(TEXT[:60000], store_size=False))
 
 
 # CompressionType: minimum, maximum and default of each codec.

@@ -1,10 +1,11 @@
 """Encode records into batches: measure, write, compress, seal.
 
-Sizes are exact before anything is written, so that there is one allocation. What Kafka's
+There is one allocation: sizes are exact before anything is written, or, without compression, known
+not to be exceeded, because to measure records costs half of writing them. What Kafka's
 MemoryRecordsBuilder refuses is refused here, and the error says which rule it was.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -15,11 +16,12 @@ from ottla.batch.control import Fields, write_control
 from ottla.batch.memory import allocate_from_pool
 from ottla.batch.new_batch import CURRENT_MAGIC, NewBatch
 from ottla.batch.rows import NewRecord, frozen, pack_rows
-from ottla.codec import compress, resolve_level
+from ottla.codec import compress_into, resolve_level, room_to_compress
 from ottla.errors import CorruptLogError, OptionError, Rule, Violation
 from ottla.format.attributes import Codec, ControlType, TimestampType
 from ottla.format.layout import BATCH_OVERHEAD
 from ottla.format.sentinels import (
+    INT32_MAX,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -36,6 +38,9 @@ from ottla.kernels.records.scan import scan
 from ottla.kernels.records.splitting import split_legacy, split_v2
 from ottla.kernels.records.v2_write import (
     EVERY_ROW,
+    MOST_FIELDS,
+    MOST_OF_HEADER,
+    encode_v2,
     measure_v2,
     seal_v2,
     write_payloads_v2,
@@ -163,6 +168,14 @@ def _check_control(new: NewBatch, control_type: ControlType) -> None:
 def _encode_v2(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded:
     batches = _chosen(bounds.size - 1, new)
     _base_on_first(batches, records, bounds, new)
+    room = _most_bytes(records, bounds)
+    if new.codec == Codec.NONE and room <= INT32_MAX:
+        batches.last_offset[:] = records.offset[bounds[1:] - 1]
+        _finish(batches, new)
+        out = _allocate(room)
+        *outcome, end = encode_v2(records, bounds, batches, out)
+        refuse((outcome[0], outcome[1]), records)
+        return Encoded(out[:end], batches)
     sizes = np.empty(records.offset.size, dtype=np.int64)
     refuse(measure_v2(records, EVERY_ROW, bounds, batches, sizes), records)
     _finish(batches, new)
@@ -175,10 +188,25 @@ def _encode_v2(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded
         starts = _starts(raw_sizes)
         raw = _allocate(int(raw_sizes.sum()))
         write_payloads_v2(records, EVERY_ROW, bounds, batches, sizes, starts, raw)
-        payloads = _compress_each(raw, starts, raw_sizes, new)
-        out = _place(payloads, batches.position, batches.size, overhead=BATCH_OVERHEAD)
+        pieces = zip(starts.tolist(), raw_sizes.tolist(), strict=True)
+        out = _compress_each(raw, pieces, new, BATCH_OVERHEAD, batches.position, batches.size)
         seal_v2(out, batches)
     return Encoded(out[: out.size - PADDING], batches)
+
+
+def _most_bytes(records: RecordBuffers, bounds: Int64s) -> int:
+    """No batches of these records are larger: what is not used of it is never touched."""
+    first, last = int(bounds[0]), int(bounds[-1])
+    first_header, last_header = int(records.header_bounds[first]), int(records.header_bounds[last])
+    spans = (
+        (records.key_bounds, first, last),
+        (records.value_bounds, first, last),
+        (records.header_key_bounds, first_header, last_header),
+        (records.header_value_bounds, first_header, last_header),
+    )
+    held = sum(int(column[stop]) - int(column[start]) for column, start, stop in spans)
+    others = MOST_OF_HEADER * (last_header - first_header) + MOST_FIELDS * (last - first)
+    return held + others + BATCH_OVERHEAD * (bounds.size - 1)
 
 
 def _encode_messages(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded:
@@ -200,8 +228,8 @@ def _encode_wrappers(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> E
     write_legacy(
         records, bounds, bases, starts, _kind(replace(new, codec=Codec.NONE, level=None)), raw
     )
-    payloads = _compress_each(raw, starts, sizes, new)
-    out = _place(payloads, starts, sizes, overhead=OVERHEADS[new.magic])
+    pieces = zip(starts.tolist(), sizes.tolist(), strict=True)
+    out = _compress_each(raw, pieces, new, OVERHEADS[new.magic], starts, sizes)
     newest = np.maximum.reduceat(records.timestamp, first)
     if new.timestamp_type == TimestampType.LOG_APPEND_TIME:
         newest[:] = new.log_append_time
@@ -264,24 +292,30 @@ def _finish(batches: Batches, new: NewBatch) -> None:
         batches.max_timestamp[:] = new.log_append_time
 
 
-def _compress_each(raw: Bytes, starts: Int64s, sizes: Int64s, new: NewBatch) -> list[bytes]:
+def _compress_each(
+    raw: Bytes,
+    pieces: Iterator[tuple[int, int]],
+    new: NewBatch,
+    overhead: int,
+    starts: Int64s,
+    sizes: Int64s,
+) -> Bytes:
+    """Compress pieces, each a start and a size, into batches one after another.
+
+    There is room for what goes before each payload. Fills starts and sizes of the batches.
+    """
     level = resolve_level(new.codec, new.level)
-    view = raw.data
-    return [
-        compress(new.codec, new.magic, view[start : start + size], level=level)
-        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
-    ]
-
-
-def _place(payloads: list[bytes], starts: Int64s, sizes: Int64s, *, overhead: int) -> Bytes:
-    """Payloads one after another, with room for what goes before each; fills starts and sizes."""
-    sizes[:] = [overhead + len(payload) for payload in payloads]
+    out = _allocate(room_to_compress(raw.size, starts.size) + overhead * starts.size)
+    view, room = raw.data, out.data
+    at, ends = 0, []
+    for start, size in pieces:
+        payload = view[start : start + size]
+        at += overhead
+        at += compress_into(new.codec, new.magic, payload, room[at:], level=level)
+        ends.append(at)
+    sizes[:] = np.diff(ends, prepend=0)
     starts[:] = _starts(sizes)
-    out = _allocate(int(sizes.sum()))
-    view = out.data
-    for start, payload in zip(starts.tolist(), payloads, strict=True):
-        view[start + overhead : start + overhead + len(payload)] = payload
-    return out
+    return out[: at + PADDING]
 
 
 def _scanned(out: Bytes, count: int) -> Encoded:

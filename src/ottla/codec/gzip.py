@@ -111,12 +111,19 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     return decompress_together(rows, first, arena, limit, ROOM_AT_ONCE, open_frames, *decoder)
 
 
-def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001
+def compress_into(
+    payload: memoryview,
+    magic: int,  # noqa: ARG001
+    level: int,
+    room: memoryview,
+) -> int:
     """One member, deflated by zlib, as GzipOutputStream writes it."""
     deflater = zlib.compressobj(level, zlib.DEFLATED, RAW_DEFLATE)
     body = deflater.compress(payload) + deflater.flush()
     trailer = struct.pack("<II", isal_zlib.crc32(payload), len(payload) & 0xFFFFFFFF)
-    return b"".join((HEAD, body, trailer))
+    member = b"".join((HEAD, body, trailer))
+    room[: len(member)] = member
+    return len(member)
 
 
 def _read_one_member(payload: memoryview) -> bytes | None:

@@ -4,10 +4,10 @@ The reader is Kafka's Lz4BlockInputStream: independent blocks only, one frame, w
 its end mark ignored, block checksums verified, the content checksum read but not verified.
 """
 
-import struct
 from typing import Final, NamedTuple
 
 import lz4.block
+from cramjam import lz4 as blocks
 from xxhash import xxh32_intdigest
 
 from ottla.codec.arena import Arena, Output
@@ -91,23 +91,29 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     )
 
 
-def compress(payload: memoryview, magic: int, level: int) -> bytes:
+def compress_into(payload: memoryview, magic: int, level: int, room: memoryview) -> int:
     """Independent blocks of 64 KiB; a block that does not shrink is stored."""
-    pieces: list[bytes | memoryview] = [BROKEN_HEAD if magic == 0 else HEAD]
+    room[: len(HEAD)] = BROKEN_HEAD if magic == 0 else HEAD
+    at = len(HEAD)
     for start in range(0, len(payload), WRITTEN_BLOCK_SIZE):
         raw = payload[start : start + WRITTEN_BLOCK_SIZE]
+        block = room[at + 4 :]
         if level == FAST_LEVEL:
-            block = lz4.block.compress(raw, store_size=False)
+            # Not with lz4.block: of some data its older LZ4 makes 5 % more than Java's.
+            size = word = blocks.compress_block_into(raw, block, store_size=False)
         else:
-            block = lz4.block.compress(
+            packed = lz4.block.compress(
                 raw, mode="high_compression", compression=level, store_size=False
             )
-        if len(block) >= len(raw):
-            pieces += (struct.pack("<I", len(raw) | STORED), raw)
-        else:
-            pieces += (struct.pack("<I", len(block)), block)
-    pieces.append(END_MARK)
-    return b"".join(pieces)
+            size = word = len(packed)
+            block[:size] = packed
+        if size >= len(raw):
+            size, word = len(raw), len(raw) | STORED
+            block[:size] = raw
+        room[at : at + 4] = word.to_bytes(4, "little")
+        at += 4 + size
+    room[at : at + len(END_MARK)] = END_MARK
+    return at + len(END_MARK)
 
 
 def _write_block(block: memoryview, word: int, block_size: int, output: Output) -> int:

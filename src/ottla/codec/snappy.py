@@ -61,13 +61,20 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     return decompress_together(rows, first, arena, limit, BLOCK_SIZE, open_frames)
 
 
-def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001
+def compress_into(
+    payload: memoryview,
+    magic: int,  # noqa: ARG001
+    level: int,  # noqa: ARG001
+    room: memoryview,
+) -> int:
     """Blocks of 32 KiB, each after its compressed size."""
-    pieces: list[bytes] = [HEAD]
+    room[: len(HEAD)] = HEAD
+    at = len(HEAD)
     for start in range(0, len(payload), BLOCK_SIZE):
-        block = bytes(blocks.compress_raw(payload[start : start + BLOCK_SIZE]))
-        pieces += (struct.pack(">i", len(block)), block)
-    return b"".join(pieces)
+        size = blocks.compress_raw_into(payload[start : start + BLOCK_SIZE], room[at + 4 :])
+        room[at : at + 4] = size.to_bytes(4, "big")
+        at += 4 + size
+    return at
 
 
 def _is_framed(payload: memoryview) -> bool:

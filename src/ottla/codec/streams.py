@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from ottla.codec import gzip, lz4, snappy, zstd
 from ottla.codec.arena import MAX_ROOM, Arena, Measure, Output
 from ottla.codec.errors import CodecError, OutputTooLarge
@@ -18,14 +20,14 @@ class Stream(NamedTuple):
 
     open_stream: Callable[[memoryview, int], None]
     decompress: Decompress
-    compress: Callable[[memoryview, int, int], bytes]
+    compress_into: Callable[[memoryview, int, int, memoryview], int]
 
 
 STREAMS: Final[dict[int, Stream]] = {
-    Codec.GZIP: Stream(gzip.open_stream, gzip.decompress, gzip.compress),
-    Codec.SNAPPY: Stream(snappy.open_stream, snappy.decompress, snappy.compress),
-    Codec.LZ4: Stream(lz4.open_stream, lz4.decompress, lz4.compress),
-    Codec.ZSTD: Stream(zstd.open_stream, zstd.decompress, zstd.compress),
+    Codec.GZIP: Stream(gzip.open_stream, gzip.decompress, gzip.compress_into),
+    Codec.SNAPPY: Stream(snappy.open_stream, snappy.decompress, snappy.compress_into),
+    Codec.LZ4: Stream(lz4.open_stream, lz4.decompress, lz4.compress_into),
+    Codec.ZSTD: Stream(zstd.open_stream, zstd.decompress, zstd.compress_into),
 }
 
 
@@ -68,4 +70,20 @@ def open_stream(codec: int, magic: int, payload: memoryview) -> None:
 
 def compress(codec: int, magic: int, payload: memoryview, *, level: int) -> bytes:
     """Compress as Kafka's stream for that magic does; `level` comes from `resolve_level`."""
-    return STREAMS[codec].compress(payload, magic, level)
+    room = np.empty(room_to_compress(len(payload), 1), dtype=np.uint8).data
+    return room[: compress_into(codec, magic, payload, room, level=level)].tobytes()
+
+
+def compress_into(
+    codec: int, magic: int, payload: memoryview, room: memoryview, *, level: int
+) -> int:
+    """As `compress`, to where `room` begins; return the size."""
+    return STREAMS[codec].compress_into(payload, magic, level, room)
+
+
+def room_to_compress(size: int, payloads: int) -> int:
+    """How much room the payloads need that have so many bytes in all, whatever is in them.
+
+    Snappy's library asks for the most: 32 + 7/6 of a block. The rest is for heads and marks.
+    """
+    return size + size // 6 + 128 * payloads

@@ -100,12 +100,19 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     return done
 
 
-def compress(payload: memoryview, magic: int, level: int) -> bytes:  # noqa: ARG001
+def compress_into(
+    payload: memoryview,
+    magic: int,  # noqa: ARG001
+    level: int,
+    room: memoryview,
+) -> int:
     """One frame without content size and checksum, as a stream is written."""
     compressor = _contexts.compressor(level).compressobj()
     body: bytes = compressor.compress(payload)
     end: bytes = compressor.flush()
-    return body + end
+    frame = body + end
+    room[: len(frame)] = frame
+    return len(frame)
 
 
 def _read_one_frame(payload: memoryview) -> bytes | None:

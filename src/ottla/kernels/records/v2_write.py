@@ -2,12 +2,13 @@
 
 Of the chosen rows, or of all if none are chosen, bounds[b] to bounds[b + 1] become batch b. Its row
 of `batches` says what the writer chose; `measure_v2` adds what follows from the records, `seal_v2`
-writes it all.
+writes it all. `encode_v2` does both at once, for batches that are written where they stay.
 """
 
 import numpy as np
 
 from ottla.format.arrays import Bytes, Int64s
+from ottla.format.attributes import LOG_APPEND_TIME
 from ottla.format.layout import BATCH_OVERHEAD, CRC_COVERS, LOG_OVERHEAD
 from ottla.format.sentinels import INT32_MAX, INT64_MAX
 from ottla.kernels._jit import i64, inlined, kernel
@@ -22,6 +23,7 @@ from ottla.kernels.bytes.writing import (
     write_i32,
     write_i64,
     write_varint,
+    zigzag,
 )
 from ottla.kernels.status import (
     NEW_BATCH_TOO_LARGE,
@@ -33,6 +35,10 @@ from ottla.kernels.status import (
 from ottla.kernels.tables import Batches, RecordBuffers
 
 NO_OFFSET_YET = i64(-INT64_MAX - 1)
+LEAST_FIELDS = 6  # attributes, two deltas, and the lengths of a key, a value and no headers
+# Beside its bytes a record has at most: attributes, a delta of ten bytes, five numbers of five.
+MOST_FIELDS = 36
+MOST_OF_HEADER = 10
 EVERY_ROW = np.zeros(0, dtype=np.int64)
 
 
@@ -133,7 +139,14 @@ def write_record(
     out: Bytes, at: int, records: RecordBuffers, row: int, size: int, base: tuple[int, int]
 ) -> int:
     """One record; `base` is the batch's offset and timestamp."""
-    at = write_varint(out, at, size)
+    return write_fields(out, write_varint(out, at, size), records, row, base)
+
+
+@inlined
+def write_fields(
+    out: Bytes, at: int, records: RecordBuffers, row: int, base: tuple[int, int]
+) -> int:
+    """All of a record but its length."""
     at = write_i8(out, at, 0)  # attributes
     at = write_varint(out, at, wrapping_subtract(records.timestamp[row], base[1]))
     at = write_varint(out, at, records.offset[row] - base[0])
@@ -222,6 +235,71 @@ def write_v2(
         at = batches.position[batch] + BATCH_OVERHEAD
         write_records(out, at, records, chosen, bounds, batches, batch, sizes)
         seal_batch(out, batches, batch)
+
+
+@inlined
+def write_unmeasured(
+    out: Bytes, at: int, records: RecordBuffers, row: int, base: tuple[int, int]
+) -> int:
+    """One record whose length nobody knows yet: it is written behind the room that it may need."""
+    key_size = i64(records.key_bounds[row + 1]) - i64(records.key_bounds[row])
+    value_size = i64(records.value_bounds[row + 1]) - i64(records.value_bounds[row])
+    width = varint_size(key_size + value_size + LEAST_FIELDS)
+    while True:
+        start = at + width
+        stop = write_fields(out, start, records, row, base)
+        needed = varint_size(stop - start)
+        if needed == width:
+            break
+        width = needed  # of a record with headers, or by chance: once more
+    # Not by `write_varint`, which spoils what follows.
+    raw = zigzag(stop - start)
+    while raw >= np.uint64(0x80):
+        out[at] = np.uint8((raw & np.uint64(0x7F)) | np.uint64(0x80))
+        raw >>= np.uint64(7)
+        at += 1
+    out[at] = np.uint8(raw)
+    return stop
+
+
+@kernel
+def encode_v2(
+    records: RecordBuffers, bounds: Int64s, batches: Batches, out: Bytes
+) -> tuple[int, int, int]:
+    """Write and seal batches one after another; return a status, its row, and where they end.
+
+    All that is not filled in here must be there: largest timestamps, too, if they are append time.
+    """
+    start = i64(0)
+    for batch in range(batches.position.size):
+        base = (batches.base_offset[batch], batches.base_timestamp[batch])
+        first = bounds[batch]
+        last = bounds[batch + 1] - 1
+        if not is_int32(records.offset[first], base[0]):
+            return OFFSET_DELTA_RANGE, first, start
+        if not is_int32(records.offset[last], base[0]):
+            return OFFSET_DELTA_RANGE, last, start
+        newest = i64(-1)
+        previous = NO_OFFSET_YET
+        at = start + BATCH_OVERHEAD
+        for row in range(first, last + 1):
+            offset = records.offset[row]
+            timestamp = records.timestamp[row]
+            if offset <= previous:
+                return OFFSET_NOT_RISING, row, start
+            if timestamp < -1:
+                return TIMESTAMP_NEGATIVE, row, start
+            previous = offset
+            newest = max(newest, timestamp)
+            at = write_unmeasured(out, at, records, row, base)
+        if not batches.attributes[batch] & LOG_APPEND_TIME:
+            batches.max_timestamp[batch] = newest
+        batches.count[batch] = last + 1 - first
+        batches.position[batch] = start
+        batches.size[batch] = at - start
+        seal_batch(out, batches, batch)
+        start = at
+    return OK, 0, start
 
 
 @kernel
