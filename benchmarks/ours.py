@@ -19,7 +19,7 @@ from ottla.errors import Violation
 from ottla.format.attributes import Codec
 from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.records.scan import scan
-from ottla.kernels.tables import Wanted, allocate_batches, take_batches
+from ottla.kernels.tables import Batches, Wanted, allocate_batches, take_batches
 from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
 from ottla.log.files.partition import Partition, Segment
 from ottla.log.read import buffer
@@ -60,6 +60,24 @@ def decode(data: Bytes) -> int:
         at = stopped
     rest = decoder.flush()
     return count + (records_to_arrow(rest, COLUMNS).num_rows if rest is not None else 0)
+
+
+Window = tuple[Region, Batches]
+
+
+def windows(path: Path) -> list[Window]:
+    """The windows of a file, in memory."""
+    data = hold(path.read_bytes())
+    found = []
+    at = 0
+    while at < data.size - PADDING:
+        table = allocate_batches(1 << 16)
+        stop = min(data.size - PADDING, at + WINDOW_BYTES)
+        rows, at, _, _ = scan(data, at, stop, 0, table)
+        batches = take_batches(table, slice(0, rows))
+        compute_crcs(data, 0, batches)
+        found.append((Region(data, data.size - PADDING, "memory", 0), batches))
+    return found
 
 
 def rows(path: Path, records_per_batch: int) -> list[pa.RecordBatch]:

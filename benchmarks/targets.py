@@ -16,6 +16,7 @@ VERIFY_TO_PREADV = 0.8
 WALK_TO_TOUCHING = 0.8
 COLD_VERIFY_TO_PREADV = 0.9
 PARTS_TO_WHOLE = 0.8  # a whole may cost 1.25 times its parts
+WORKER_TO_PARTS = 1.25
 TRANSACTIONS_TO_WALK = 0.5
 WHERE_TO_FILTER = 3.0  # one record in a hundred
 LAKE_TO_PARQUET = 0.9
