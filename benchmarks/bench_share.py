@@ -7,8 +7,9 @@ serializer, and each part of it alone. There is no JVM: `cat` empties the socket
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -19,7 +20,7 @@ from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from benchmarks import ours
 from benchmarks.corpus import SEGMENTS, Case, Plan, link_partitions, segment
 from benchmarks.kafka_records import Answer
-from benchmarks.rounds import Turn, best_rates
+from benchmarks.rounds import best_rates, cpu_timed
 from benchmarks.targets import WORKER_TO_PARTS
 from ottla.arrow.to_arrow import wanted_flags
 from ottla.batch import decode
@@ -57,16 +58,17 @@ def _row(case: Case, target: pa.Schema, plan: Plan) -> Iterator[str]:
     usual = next(_work(tasks, options, target))
     size = usual.num_rows
     count = sum(batch.num_rows for batch in _work(tasks, options, target))
+    times = count // size
     windows = ours.windows(source)
     of_file = sum(int(batches.count.sum()) for _, batches in windows)
     columns = core_columns(target.names)
     best = best_rates(
         {
-            "worker": _turn(lambda: _send(_work(tasks, options, target)), count),
-            "read": _turn(lambda: ours.verify(source), of_file),
+            "worker": cpu_timed(lambda: _send(_work(tasks, options, target), count)),
+            "read": cpu_timed(lambda: _read(source, of_file)),
             "codec": lambda: _within(decode, "decompress_window", windows, columns),
             "parse": lambda: _within(gather, "gather", windows, columns),
-            "send": _turn(lambda: _send(repeat(usual, count // size)), count // size * size),
+            "send": cpu_timed(lambda: _send(repeat(usual, times), times * size)),
         },
         ROUNDS * plan.rounds,
         warm_ups=1,
@@ -86,24 +88,19 @@ def _work(
         yield from read_task(task, options, target)
 
 
-def _send(batches: Iterable[pa.RecordBatch]) -> None:
+def _read(source: Path, count: int) -> int:
+    ours.verify(source)
+    return count
+
+
+def _send(batches: Iterable[pa.RecordBatch], count: int) -> int:
     """As a worker sends its batches to the JVM: by a socket, in the form of Arrow's streams."""
     near, far = socket.socketpair()
     with subprocess.Popen(["cat"], stdin=far, stdout=subprocess.DEVNULL):
         far.close()
         with near, near.makefile("wb", SOCKET_BYTES) as stream:
             ArrowStreamSerializer(write_start_stream=True).dump_stream(batches, stream)
-
-
-def _turn(work: Callable[[], object], count: int) -> Turn:
-    """A turn in CPU seconds of this process, of so many records."""
-
-    def turn() -> Answer:
-        begin = time.process_time()
-        work()
-        return Answer(time.process_time() - begin, count)
-
-    return turn
+    return count
 
 
 def _within(
