@@ -1,8 +1,9 @@
 """`ottla compact` on one partition of few and of many records: does the time grow linearly?
 
-The command runs as a user runs it, on two cores, with a Spark driver of 4 GB. A log of a thousand
-records tells what it costs to start; that is taken off before the two others are compared. Every
-key comes again after ten million records, so that 50 million leave ten million.
+The command runs as a user runs it, on two cores: on Spark with a driver of 4 GB, and in one process
+that may keep as much of what is grouped. A log of a thousand records tells what it costs to start;
+that is taken off before the two others are compared. Every key comes again after ten million
+records, so that 50 million leave ten million. Memory is that of the largest process.
 """
 
 import json
@@ -10,9 +11,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,42 +25,58 @@ from benchmarks.targets import COMPACT_GROWTH
 from ottla import NewBatch, write_segment
 from ottla.format.attributes import Codec
 
-HEADING = ("records", "keys", "log MB", "seconds", "of these start", "Mrec/s", "growth", "target")
+HEADING = (
+    *("engine", "records", "keys", "log MB", "seconds", "of these start", "Mrec/s", "most MB"),
+    *("growth", "target"),
+)
 RECORDS_PER_KEY = 5
 STRIDE = 7_654_321  # prime to the number of keys: they come in no order
 PER_SEGMENT = 2_500_000
 PER_CHUNK = 250_000
 START = 1000
 DIGITS = 8
-DRIVER_MEMORY = "4g"
+MEMORY = "4g"
+ENGINES = {
+    "spark": ("--master", "local[2]"),
+    "local": ("--engine", "local", "--memory", MEMORY),
+}
+
+
+class Compacted(NamedTuple):
+    """What a run took, and how many records it left."""
+
+    seconds: float
+    most_bytes: int
+    left: int
 
 
 def rows(plan: Plan) -> Iterator[tuple[str, ...]]:
-    """A log that costs nothing, a small one, and one ten times as large."""
+    """On each engine a log that costs nothing, a small one, and one ten times as large."""
     small = 5_000_000 if plan.rounds > 3 else 500_000
-    start = _compact(START)[0]
-    yield _line(START, start, 0.0, "", "")
-    first = _compact(small)[0]
-    yield _line(small, first, start, "", "")
-    second, left = _compact(10 * small)
-    assert left == 10 * small // RECORDS_PER_KEY, f"{left} records are left"
-    growth = (second - start) / (first - start) / 10
-    missed = "" if growth <= COMPACT_GROWTH else " (!)"
-    yield _line(10 * small, second, start, f"{growth:.2f}{missed}", str(COMPACT_GROWTH))
+    for engine in ENGINES:
+        start = _compact(START, engine)
+        yield (engine, *_line(START, start, 0.0), "", "")
+        first = _compact(small, engine)
+        yield (engine, *_line(small, first, start.seconds), "", "")
+        second = _compact(10 * small, engine)
+        assert second.left == 10 * small // RECORDS_PER_KEY, f"{second.left} records are left"
+        growth = (second.seconds - start.seconds) / (first.seconds - start.seconds) / 10
+        missed = "" if growth <= COMPACT_GROWTH else " (!)"
+        line = _line(10 * small, second, start.seconds)
+        yield (engine, *line, f"{growth:.2f}{missed}", str(COMPACT_GROWTH))
 
 
-def _line(count: int, seconds: float, start: float, growth: str, target: str) -> tuple[str, ...]:
+def _line(count: int, done: Compacted, start: float) -> tuple[str, ...]:
     size = sum(path.stat().st_size for path in log_directory(count).rglob("*.log"))
-    rate = f"{count / (seconds - start) / 1e6:.2f}" if start else ""
+    rate = f"{count / (done.seconds - start) / 1e6:.2f}" if start else ""
     return (
         f"{count:,}",
         f"{count // RECORDS_PER_KEY:,}",
         f"{size / 1e6:.0f}",
-        f"{seconds:.1f}",
+        f"{done.seconds:.1f}",
         f"{start:.1f}" if start else "all",
         rate,
-        growth,
-        target,
+        f"{done.most_bytes / 1e6:.0f}",
     )
 
 
@@ -104,17 +123,23 @@ def _texts(numbers: np.ndarray, before: bytes, after: bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), numbers.size, buffers)
 
 
-def _compact(count: int) -> tuple[float, int]:
-    """Seconds of the command, and how many records it leaves."""
+def _compact(count: int, engine: str) -> Compacted:
     root, out = log_directory(count), SEGMENTS / "compacted"
     for path in (out, Path(f"{out}.ottla")):
         shutil.rmtree(path, ignore_errors=True)
     command = [sys.executable, "-m", "ottla.cli", "compact", str(root), str(out)]
-    command += ["--json", "--include-active", "--master", "local[2]", "--segment-bytes", "256m"]
-    environment = os.environ | {"SPARK_DRIVER_MEMORY": DRIVER_MEMORY}
-    begin = time.perf_counter()
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    seconds = time.perf_counter() - begin
+    command += ["--json", "--include-active", "--segment-bytes", "256m", *ENGINES[engine]]
+    environment = os.environ | {"SPARK_DRIVER_MEMORY": MEMORY}
+    with tempfile.TemporaryFile() as answer:
+        begin = time.perf_counter()
+        process = subprocess.Popen(
+            command, env=environment, stdout=answer, stderr=subprocess.DEVNULL
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - begin
+        assert status == 0, command
+        answer.seek(0)
+        left = json.loads(answer.read())["writtenRecords"]
     for path in (out, Path(f"{out}.ottla")):
         shutil.rmtree(path, ignore_errors=True)
-    return seconds, json.loads(done.stdout)["writtenRecords"]
+    return Compacted(seconds, usage.ru_maxrss << 10, left)

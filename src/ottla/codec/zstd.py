@@ -106,11 +106,11 @@ def compress_into(
     level: int,
     room: memoryview,
 ) -> int:
-    """One frame without content size and checksum, as a stream is written."""
-    compressor = _contexts.compressor(level).compressobj()
-    body: bytes = compressor.compress(payload)
-    end: bytes = compressor.flush()
-    frame = body + end
+    """One frame without content size and checksum, as a stream is written.
+
+    The library knows the size, though, and takes smaller tables for what is small.
+    """
+    frame: bytes = _contexts.compressor(level).compress(payload)
     room[: len(frame)] = frame
     return len(frame)
 
