@@ -20,7 +20,7 @@ from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
 from ottla.codec.library import find_function
 from ottla.codec.rows import Rows, decompress_each, decompress_together
-from ottla.kernels.frames.gzip import TINY, Stream, open_frames
+from ottla.kernels.frames.gzip import TINY, ZStream, open_frames
 
 MAGIC: Final = b"\x1f\x8b"
 DEFLATE: Final = 8
@@ -55,11 +55,11 @@ _MAKE: Final = ctypes.CFUNCTYPE(
 _FREE: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_find("inflateEnd"))
 
 
-class _Workspace:
+class _Inflater:
     """A stream of zlib, freed with the thread that decodes in it."""
 
     def __init__(self) -> None:
-        stream = Stream()
+        stream = ZStream()
         self.address = ctypes.addressof(stream)
         version = zlib.ZLIB_RUNTIME_VERSION.encode()
         # zlib compares the size with its own.
@@ -69,18 +69,18 @@ class _Workspace:
         weakref.finalize(self, _free, stream).atexit = False
 
 
-def _free(stream: Stream) -> None:
+def _free(stream: ZStream) -> None:
     _FREE(ctypes.addressof(stream))
 
 
-class _Contexts(threading.local):
+class _Inflaters(threading.local):
     """Threads must not share a stream."""
 
     def __init__(self) -> None:
-        self.workspace = _Workspace() if RESET and INFLATE else None
+        self.inflater = _Inflater() if RESET and INFLATE else None
 
 
-_contexts: Final = _Contexts()
+_inflaters: Final = _Inflaters()
 
 
 def open_stream(payload: memoryview, magic: int) -> None:  # noqa: ARG001
@@ -105,9 +105,9 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     _, start, stop = rows.spans[first]
     if stop - start > TINY:
         return first
-    if (workspace := _contexts.workspace) is None:
+    if (inflater := _inflaters.inflater) is None:
         return decompress_each(rows, first, arena, limit, _read_one_member)
-    decoder = RESET, INFLATE, workspace.address
+    decoder = RESET, INFLATE, inflater.address
     return decompress_together(rows, first, arena, limit, ROOM_AT_ONCE, open_frames, *decoder)
 
 

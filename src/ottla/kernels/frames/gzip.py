@@ -35,7 +35,7 @@ Z_FINISH = 4
 Z_STREAM_END = 1
 
 
-class Stream(ctypes.Structure):
+class ZStream(ctypes.Structure):
     """z_stream of zlib.h, which has been the same since 1995."""
 
     _fields_ = (
@@ -56,10 +56,10 @@ class Stream(ctypes.Structure):
     )
 
 
-_NEXT_IN: Final[int] = Stream.next_in.offset
-_AVAIL_IN: Final[int] = Stream.avail_in.offset
-_NEXT_OUT: Final[int] = Stream.next_out.offset
-_AVAIL_OUT: Final[int] = Stream.avail_out.offset
+_NEXT_IN: Final[int] = ZStream.next_in.offset
+_AVAIL_IN: Final[int] = ZStream.avail_in.offset
+_NEXT_OUT: Final[int] = ZStream.next_out.offset
+_AVAIL_OUT: Final[int] = ZStream.avail_out.offset
 
 
 def _inflate_member(
@@ -125,7 +125,7 @@ if INTERPRETED:
         """Call inflate at its address; what came out, or below 0 if it is not all or broken."""
         assert 0 <= at <= at + size <= source.size
         assert 0 <= to <= to + capacity <= target.size
-        known = Stream.from_address(stream)
+        known = ZStream.from_address(stream)
         _RESET(reset)(stream)
         known.next_in, known.avail_in = source.ctypes.data + int(at), int(size)
         known.next_out, known.avail_out = target.ctypes.data + int(to), int(capacity)
