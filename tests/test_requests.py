@@ -1,14 +1,17 @@
 """Requests to object stores, on objects of Arrow that stand for them: none of these is sent."""
 
 import base64
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from ottla.errors import OptionError
+from ottla.storage import object_store
 from ottla.storage.files import File, _Remote, read_bytes
 from ottla.storage.object_store import (
     AZURE,
@@ -16,6 +19,7 @@ from ottla.storage.object_store import (
     GCS,
     S3,
     StorageOptions,
+    connect,
     find_azure_key,
     find_endpoint,
 )
@@ -163,6 +167,33 @@ def test_a_place_where_a_store_can_be_is_taken(found: str, url: str) -> None:
     endpoint = find_endpoint(S3, StorageOptions(found))
     assert endpoint is not None
     assert endpoint.url == url
+
+
+def test_threads_that_name_a_profile_share_one_file_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The profile is in the environment meanwhile, where other threads would change it."""
+    together = threading.Barrier(2)
+    seen = []
+
+    def build(**_: object) -> object:
+        with suppress(threading.BrokenBarrierError):
+            together.wait(0.2)
+        seen.append(os.environ.get("AWS_PROFILE"))
+        return object()
+
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.setattr(object_store.fs, "S3FileSystem", build)
+    options = StorageOptions("http://127.0.0.1:9", region="us-east-1", profile="backup")
+    object_store._file_system.cache_clear()
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            found = list(threads.map(connect, ["s3://b/k"] * 2, [options] * 2))
+    finally:
+        object_store._file_system.cache_clear()
+    assert found[0] == found[1]
+    assert seen == ["backup"]
+    assert "AWS_PROFILE" not in os.environ
 
 
 @pytest.mark.parametrize("key", ["not base64!", "abc", "schlüssel"])

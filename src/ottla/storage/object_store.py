@@ -6,6 +6,7 @@ Secrets come from the environment or the machine's role, never from an option.
 import base64
 import os
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ _ATTEMPTS: Final = 6  # of patient file systems, at each request
 _PATIENCE: Final = 60.0  # seconds
 _AT_MOST_ONCE: Final = 0.1  # seconds in which a request may begin, but no second one
 _AZURE_HOSTS: Final = (".dfs.core.windows.net", ".blob.core.windows.net")
+_CONNECTING: Final = threading.Lock()  # `_profile` changes the environment of all threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,8 @@ def connect(uri: str, options: StorageOptions, *, is_patient: bool = False) -> t
     # The environment may change in a process: what is kept is kept by where it leads.
     options = replace(options, endpoint=endpoint.url if endpoint else None)
     bucket = address.bucket if address.store == S3 else ""
-    system = _file_system(address.store, address.account, bucket, options, is_patient)
+    with _CONNECTING:
+        system = _file_system(address.store, address.account, bucket, options, is_patient)
     return system, f"{address.bucket}/{address.key}".rstrip("/")
 
 
