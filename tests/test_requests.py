@@ -147,8 +147,11 @@ def test_a_place_where_no_store_can_be_is_refused_by_the_name_of_its_variable(
         find_endpoint(store, StorageOptions(found))
 
 
-def test_a_refused_place_that_names_a_user_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://u:hunter2@host")
+@pytest.mark.parametrize("found", ["http://u:hunter2@host", "https://host?sv=1&sig=hunter2"])
+def test_a_refused_place_that_may_have_a_secret_is_not_shown(
+    found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", found)
     with pytest.raises(OptionError, match=r"STORAGE_EMULATOR_HOST is no address") as refused:
         find_endpoint(GCS, DEFAULT_OPTIONS)
     assert "hunter2" not in str(refused.value)

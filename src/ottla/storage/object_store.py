@@ -129,7 +129,8 @@ def find_endpoint(store: str, options: StorageOptions) -> Endpoint | None:
     scheme, _, rest = found.rpartition("://")
     authority = rest.partition("/")[0] if store == AZURE else rest.rstrip("/")
     if scheme not in ("", "http", "https") or not _AUTHORITY.fullmatch(authority):
-        shown = "" if "@" in found else f" {found!r}"  # no secret into logs
+        # No secret into logs: neither a user's, nor the signature of a URL.
+        shown = "" if "@" in found or "?" in found else f" {found!r}"
         raise OptionError(
             f"{name}{shown} is no address of a store: write http://HOST:PORT or https://HOST"
         )
