@@ -4,6 +4,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ from ottla.publish.journal import (
     settle,
     staged_path,
 )
-from ottla.storage import retries
+from ottla.storage import listing, retries
 from ottla.storage.files import File, _Remote, open_file, read_bytes
 from ottla.storage.listing import list_files
 from ottla.storage.object_store import StorageOptions
@@ -197,6 +198,26 @@ def test_an_object_that_was_replaced_before_it_was_opened_again_is_found(
         File(uri, source.size, source) as file,
     ):
         file.read_into(np.empty(100, dtype=np.uint8), 0, 100)
+
+
+def test_a_prefix_that_vanishes_while_others_are_listed_is_no_error(
+    server: Server, options: StorageOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, keys = server.client(), [f"vanishing/t-{number}/0.log" for number in range(3)]
+    for key in keys:
+        client.put_object(Bucket=BUCKET, Key=key, Body=b"x")
+    list_below = listing._list_below
+
+    def list_late(uri: str, prefix: str, *rest: Any, **named: Any) -> list[listing.Folder]:
+        if prefix.endswith("t-1"):
+            client.delete_object(Bucket=BUCKET, Key=keys[1])
+        return list_below(uri, prefix, *rest, **named)
+
+    monkeypatch.setattr(listing, "_list_below", list_late)
+    folders, _ = listing.list_folders(f"s3://{BUCKET}/vanishing", options)
+    assert [folder.path for folder in folders] == [
+        f"s3://{BUCKET}/vanishing/t-{number}" for number in (0, 2)
+    ]
 
 
 def test_nothing_under_a_prefix_is_an_error(options: StorageOptions) -> None:

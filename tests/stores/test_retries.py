@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -24,11 +25,11 @@ from ottla.jobs.verify.run import verify
 from ottla.log.read.windows import read_windows
 from ottla.notices import StoreTrouble
 from ottla.publish.checked import StagedFile, encode_json, read_json
-from ottla.storage import retries
+from ottla.storage import listing, retries
 from ottla.storage.files import open_file, read_bytes
 from ottla.storage.listing import exists, list_files
 from ottla.storage.object_store import StorageOptions
-from ottla.storage.writing import create_file, move_files, open_output, write_file
+from ottla.storage.writing import create_file, delete_file, move_files, open_output, write_file
 from stores.conftest import Stores
 from stores.proxy import Fault, Proxy, fault_proxy
 from stores.servers import SECRETS
@@ -115,6 +116,26 @@ def test_an_object_that_was_replaced_by_a_shorter_one_is_found(place: Place, hur
         write_file(uri, b"".join(batches[:40]), place.options)
         with pytest.raises(OSError, match=r"was replaced|vanished|shrank"):
             list(read_windows(file))
+
+
+# Google's store is listed as a whole; for S3 see log/test_s3.py.
+@pytest.mark.parametrize("place", ["azure"], indirect=True)
+def test_a_prefix_that_vanishes_while_others_are_listed_is_no_error(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [place.at(f"vanishing/t-{number}/0.log") for number in range(3)]
+    for uri in files:
+        write_file(uri, b"x", place.options)
+    list_below = listing._list_below
+
+    def list_late(uri: str, prefix: str, *rest: Any, **named: Any) -> list[listing.Folder]:
+        if prefix.endswith("t-1"):
+            delete_file(files[1], place.options)
+        return list_below(uri, prefix, *rest, **named)
+
+    monkeypatch.setattr(listing, "_list_below", list_late)
+    folders, _ = listing.list_folders(place.at("vanishing"), place.options)
+    assert [folder.path for folder in folders] == [place.at(f"vanishing/t-{n}") for n in (0, 2)]
 
 
 SECOND = 10  # a seed by which the first request passes, and the next one does not

@@ -303,7 +303,8 @@ def _list_below(
     uri: str, prefix: str, options: StorageOptions, counted: Requests | None = None
 ) -> list[Folder]:
     system, key = connect(uri, options)
-    selector = fs.FileSelector(prefix, recursive=True)
+    # What was below a prefix may have been deleted since it was seen, as from a local directory.
+    selector = fs.FileSelector(prefix, allow_not_found=True, recursive=True)
     found = send("listing", uri, lambda: system.get_file_info(selector), counted)
     return _fold(found, uri, key)
 
