@@ -7,6 +7,7 @@ a store.
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -24,12 +25,14 @@ from ottla.storage.object_store import (
     is_unsigned,
     parse_address,
 )
+from ottla.storage.retries import send
 
 if TYPE_CHECKING:
+    from azure.core.exceptions import AzureError
     from azure.storage.blob import BlobClient
 
 _ROUNDS: Final = 10  # as often may others create and delete an object that we try to create
-_WAIT: Final = 1  # seconds before a client of Azure asks again; 15 by default
+_PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})  # answers of a store that is busy
 # By store: the extra that brings the client, its packages and their modules.
 _CLIENTS: Final = {
     S3: ("s3", "boto3", ("boto3",)),
@@ -56,14 +59,15 @@ def _is_there(module: str) -> bool:
 def put_if_absent(uri: str, data: bytes, options: StorageOptions) -> bool:
     """Write an object unless there is one, and say whether what is there now are these bytes.
 
-    A client repeats a request whose answer was lost, and is then told of an object that it wrote
+    A request whose answer was lost is sent again, and is then told of an object that it wrote
     itself. So whoever meets an object compares it. Writers that must know which of them won put
     bytes that nobody else puts.
     """
     require_client(uri)
     address = parse_address(uri)
+    create = partial(_CREATE[address.store], address, data, options)
     for _ in range(_ROUNDS):
-        if _CREATE[address.store](address, data, options):
+        if send("writing", uri, create):
             return True
         with suppress(FileNotFoundError):  # deleted since
             return read_bytes(uri, options) == data
@@ -91,9 +95,9 @@ def _create_on_s3(address: Address, data: bytes, options: StorageOptions) -> boo
         # 412: it is there. 409: another request for the same key was faster.
         if error.response["ResponseMetadata"]["HTTPStatusCode"] in (409, 412):
             return False
-        raise _failed(address, error) from error
+        raise OSError(str(error)) from error
     except (BotoCoreError, ValueError) as error:  # it refuses some hosts that Arrow knows
-        raise _failed(address, error) from error
+        raise OSError(str(error)) from error
     return True
 
 
@@ -116,7 +120,7 @@ def _create_on_gcs(address: Address, data: bytes, options: StorageOptions) -> bo
     except PreconditionFailed:
         return False
     except (GoogleAPIError, GoogleAuthError) as error:
-        raise _failed(address, error) from error
+        raise OSError(str(error)) from error
     return True
 
 
@@ -129,7 +133,7 @@ def _create_on_azure(address: Address, data: bytes, options: StorageOptions) -> 
     except ResourceExistsError:
         return False
     except AzureError as error:
-        raise _failed(address, error) from error
+        raise _failure_of_azure(error) from error
     return True
 
 
@@ -143,7 +147,17 @@ def delete_on_azure(address: Address, options: StorageOptions) -> None:
     except ResourceNotFoundError:
         return  # deleted by this request, sent before, or by somebody else
     except AzureError as error:
-        raise OSError(f"{address.bucket}/{address.key} was not deleted: {error}") from error
+        raise _failure_of_azure(error) from error
+
+
+def _failure_of_azure(error: "AzureError") -> OSError:
+    """What `send` knows: its own words are for what Arrow says."""
+    from azure.core.exceptions import ServiceRequestError, ServiceResponseError
+
+    is_broken = isinstance(error, ServiceRequestError | ServiceResponseError)
+    if is_broken or getattr(error, "status_code", None) in _PASSING:
+        return ConnectionError(str(error))
+    return OSError(str(error))
 
 
 def _azure_blob(address: Address, options: StorageOptions) -> "BlobClient":
@@ -157,14 +171,8 @@ def _azure_blob(address: Address, options: StorageOptions) -> "BlobClient":
         url = f"{endpoint.url}/{address.account}"
     key = find_azure_key()
     credential = AzureNamedKeyCredential(address.account, key) if key else DefaultAzureCredential()
-    return BlobClient(
-        url, address.bucket, address.key, credential=credential, initial_backoff=_WAIT
-    )
-
-
-def _failed(address: Address, error: Exception) -> OSError:
-    """The error of a client as one of a file: whoever writes knows no clients."""
-    return OSError(f"{address.store}://{address.bucket}/{address.key} was not written: {error}")
+    # It does not send again what `send` does, and would not after 429.
+    return BlobClient(url, address.bucket, address.key, credential=credential, retry_total=0)
 
 
 _CREATE: Final[dict[str, Callable[[Address, bytes, StorageOptions], bool]]] = {
