@@ -108,6 +108,15 @@ def test_an_azure_that_stays_busy_is_named(
     assert len(server.times) == 8
 
 
+def test_a_commit_on_s3_waits_for_who_is_faster_and_has_not_written_yet(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "_FIRST_WAIT", 0.4)
+    server.failures = [409] * 3
+    assert create_file(S3, b"data", server.options)
+    assert server.times[3] - server.times[2] > 0.5 * 1.6
+
+
 @pytest.mark.parametrize("status", [400, 403])
 def test_what_azure_refuses_is_not_sent_again(server: Server, status: int) -> None:
     server.failures = [status, status]

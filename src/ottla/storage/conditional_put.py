@@ -5,6 +5,7 @@ are imported when somebody writes and not before: they take long to load, and fe
 a store.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -25,7 +26,7 @@ from ottla.storage.object_store import (
     is_unsigned,
     parse_address,
 )
-from ottla.storage.retries import send
+from ottla.storage.retries import choose_wait, send
 
 if TYPE_CHECKING:
     from azure.core.exceptions import AzureError
@@ -66,7 +67,9 @@ def put_if_absent(uri: str, data: bytes, options: StorageOptions) -> bool:
     require_client(uri)
     address = parse_address(uri)
     create = partial(_CREATE[address.store], address, data, options)
-    for _ in range(_ROUNDS):
+    for tried in range(_ROUNDS):
+        if tried:
+            time.sleep(choose_wait(tried))
         if send("writing", uri, create):
             return True
         with suppress(FileNotFoundError):  # deleted since

@@ -142,8 +142,7 @@ def send(
             raise OSError(f"{operation} {uri}: {error}") from error
         except OSError as error:
             waited = time.monotonic() - began
-            longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1))
-            wait = random.uniform(0.5, 1.0) * longest  # noqa: S311  so that not all come at once
+            wait = choose_wait(attempt)
             if not is_passing(error):
                 raise named(operation, uri, error) from error
             if given_up is not None and given_up.is_set():
@@ -154,6 +153,12 @@ def send(
             if (given_up or threading.Event()).wait(wait):
                 raise
     raise AssertionError(_ATTEMPTS)
+
+
+def choose_wait(attempt: int) -> float:
+    """Seconds after an attempt, the first is 1; not the same for all, or all would come at once."""
+    longest: float = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1))
+    return random.uniform(0.5, 1.0) * longest  # noqa: S311
 
 
 def named(operation: str, uri: str, error: OSError) -> OSError:
