@@ -19,6 +19,7 @@ from ottla.storage.writing import create_file
 AZURE = "abfs://container@account.dfs.core.windows.net/commit.json"
 S3 = "s3://bucket/commit.json"
 DONE = {"PUT": 201, "DELETE": 202}
+THREADS = 32
 PASSING = [408, 429, 500, 503]
 
 
@@ -98,9 +99,7 @@ def test_a_commit_on_azure_is_sent_again(server: Server, status: int) -> None:
     assert len(server.times) == 2
 
 
-def test_an_azure_that_stays_busy_is_named(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_azure_that_stays_busy_is_named(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "_FIRST_WAIT", 0.001)
     server.failures = [503] * 9
     with pytest.raises(StoreError, match=f"writing {AZURE}: 8 attempts in"):
@@ -115,6 +114,23 @@ def test_a_commit_on_s3_waits_for_who_is_faster_and_has_not_written_yet(
     server.failures = [409] * 3
     assert create_file(S3, b"data", server.options)
     assert server.times[3] - server.times[2] > 0.5 * 1.6
+
+
+def test_requests_to_azure_share_a_connection(server: Server) -> None:
+    for _ in range(5):
+        delete(server)
+    assert len(server.times) == 5
+    assert server.connections == 1
+
+
+def test_many_threads_delete_on_azure_in_silence(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(delete, [server] * 200))
+    assert len(server.times) == 200
+    assert server.connections <= THREADS
+    assert "pool" not in caplog.text
 
 
 @pytest.mark.parametrize("status", [400, 403])

@@ -8,7 +8,7 @@ a store.
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -30,10 +30,12 @@ from ottla.storage.retries import choose_wait, send
 
 if TYPE_CHECKING:
     from azure.core.exceptions import AzureError
-    from azure.storage.blob import BlobClient
+    from azure.identity import DefaultAzureCredential
+    from azure.storage.blob import ContainerClient
 
 _ROUNDS: Final = 10  # as often may others create and delete an object that we try to create
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})  # answers of a store that is busy
+_CONNECTIONS: Final = 64  # to Azure that are kept; as many threads may delete at once
 # By store: the extra that brings the client, its packages and their modules.
 _CLIENTS: Final = {
     S3: ("s3", "boto3", ("boto3",)),
@@ -131,8 +133,7 @@ def _create_on_azure(address: Address, data: bytes, options: StorageOptions) -> 
     from azure.core.exceptions import AzureError, ResourceExistsError
 
     try:
-        with _azure_blob(address, options) as client:
-            client.upload_blob(data, overwrite=False)
+        _azure_container(address, options).upload_blob(address.key, data, overwrite=False)
     except ResourceExistsError:
         return False
     except AzureError as error:
@@ -145,8 +146,7 @@ def delete_on_azure(address: Address, options: StorageOptions) -> None:
     from azure.core.exceptions import AzureError, ResourceNotFoundError
 
     try:
-        with _azure_blob(address, options) as client:
-            client.delete_blob()
+        _azure_container(address, options).delete_blob(address.key)
     except ResourceNotFoundError:
         return  # deleted by this request, sent before, or by somebody else
     except AzureError as error:
@@ -163,19 +163,40 @@ def _failure_of_azure(error: "AzureError") -> OSError:
     return OSError(str(error))
 
 
-def _azure_blob(address: Address, options: StorageOptions) -> "BlobClient":
-    from azure.core.credentials import AzureNamedKeyCredential
-    from azure.identity import DefaultAzureCredential
-    from azure.storage.blob import BlobClient
-
+def _azure_container(address: Address, options: StorageOptions) -> "ContainerClient":
     endpoint = find_endpoint(AZURE, options)
     url = f"https://{address.account}.blob.core.windows.net"
     if endpoint:
         url = f"{endpoint.url}/{address.account}"
-    key = find_azure_key()
-    credential = AzureNamedKeyCredential(address.account, key) if key else DefaultAzureCredential()
-    # It does not send again what `send` does, and would not after 429.
-    return BlobClient(url, address.bucket, address.key, credential=credential, retry_total=0)
+    return _azure_client(url, address.account, address.bucket, find_azure_key())
+
+
+# A client has connections, and a credential its token: nobody wants new ones for each delete.
+@lru_cache(maxsize=32)
+def _azure_client(url: str, account: str, container: str, key: str | None) -> "ContainerClient":
+    import requests
+    from azure.core.credentials import AzureNamedKeyCredential
+    from azure.core.pipeline.transport import RequestsTransport
+    from azure.storage.blob import ContainerClient
+
+    credential = AzureNamedKeyCredential(account, key) if key else _azure_login()
+    session = requests.Session()
+    for scheme in ("http://", "https://"):  # by default it keeps ten, and warns of each other one
+        session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS))
+    return ContainerClient(
+        url,
+        container,
+        credential=credential,
+        transport=RequestsTransport(session=session),
+        retry_total=0,  # `send` does that, and also after 429
+    )
+
+
+@cache
+def _azure_login() -> "DefaultAzureCredential":
+    from azure.identity import DefaultAzureCredential
+
+    return DefaultAzureCredential()
 
 
 _CREATE: Final[dict[str, Callable[[Address, bytes, StorageOptions], bool]]] = {
