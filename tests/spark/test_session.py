@@ -39,6 +39,15 @@ def test_a_master_of_no_kind_is_refused_before_spark_starts() -> None:
         start_session("test", "cluster:7077")
 
 
+def test_a_server_of_spark_connect_in_the_environment_is_refused_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1/;token=hunter2")
+    with pytest.raises(OptionError, match="SPARK_REMOTE names a server") as refused:
+        start_session("test")
+    assert "hunter2" not in str(refused.value)
+
+
 def run(*words: object, **changes: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     return subprocess.run(

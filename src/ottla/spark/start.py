@@ -79,6 +79,7 @@ def start_session(
 ) -> SparkSession:
     """The session of a command on the master that `choose_master` gives."""
     _require_version()
+    _refuse_remote()
     _require_java()
     chosen = choose_master(master)
     if chosen is not None and chosen.startswith("local"):
@@ -139,6 +140,15 @@ def _require_version() -> None:
             f"Ottla needs Spark {needed} or newer, and this Python has {pyspark_version}: pip"
             f" install 'pyspark>={needed}', and let SPARK_HOME, if it is set, be of the same"
             " version"
+        )
+
+
+def _refuse_remote() -> None:
+    """Refuse a variable by which no JVM starts; it may have a token in it, so it is not shown."""
+    if "SPARK_REMOTE" in os.environ:
+        raise OptionError(
+            "SPARK_REMOTE names a server of Spark Connect: source and sink work there, in a session"
+            " that you make yourself, and jobs do not. Unset it"
         )
 
 
