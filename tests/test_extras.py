@@ -109,3 +109,19 @@ def test_no_client_of_a_store_is_one_sentence_before_any_work(
     told = f"needs {package}, which this Python does not have: {install_command(extra)}"
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+SCRATCH = """
+import sys
+sys.modules["azure"] = None
+from ottla.publish.journal import scratch_job
+with scratch_job("abfs://c@account.dfs.core.windows.net/out"):
+    print("began")
+"""
+
+
+def test_no_client_of_a_store_is_one_sentence_before_scratch_files_are_written() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRATCH], capture_output=True, text=True)
+    told = f"needs azure-storage-blob, which this Python does not have: {install_command('azure')}"
+    assert done.stderr.splitlines()[-1].endswith(told)
+    assert done.stdout == ""

@@ -100,6 +100,8 @@ def _forget_if_not_begun(job: Job) -> None:
 @contextmanager
 def scratch_job(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Job]:
     """A job that publishes nothing: what it stages goes with it, and other jobs are left alone."""
+    if is_remote(out):
+        require_client(out)  # on Azure it deletes
     job = Job(out, f"{_SCRATCH}{uuid.uuid4().hex}", storage)
     with locked(job):
         try:
