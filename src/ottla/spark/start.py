@@ -124,7 +124,10 @@ def choose_master(master: str | None) -> str | None:
             " Name the cluster's master, such as spark://host:7077"
         )
     if chosen != "yarn" and not chosen.startswith(_MASTERS):
-        raise OptionError(f"{chosen!r} is no Spark master: yarn, {', '.join(_MASTERS)}...")
+        raise OptionError(
+            f"{chosen!r} is no Spark master: local[*] or spark://HOST:PORT; yarn and k8s:// are"
+            " given to Spark as they are, and were not tried"
+        )
     return chosen
 
 
