@@ -27,7 +27,7 @@ from ottla.region import PADDING, Bytes, Region
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0
 EVERYTHING = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.INDEXES | Wanted.CONTROL
-_workspace = gzip_codec._contexts.workspace
+_workspace = gzip_codec._inflaters.workspace
 _inflate = () if _workspace is None else (gzip_codec.RESET, gzip_codec.INFLATE, _workspace.address)
 # Those that need little more room than what comes out, and how much that is.
 OPENERS = {2: (snappy.open_frames, 0)}
