@@ -11,8 +11,10 @@ def find_functions(module: str, *names: str) -> tuple[int, ...]:
     spec = find_spec(module)
     if spec is None:
         return (0,) * len(names)
+    # Debian's Python has its zlib built in: it is found as what the process itself has.
+    path = None if spec.origin == "built-in" else spec.origin
     try:
-        library = ctypes.CDLL(spec.origin)
+        library = ctypes.CDLL(path)
         return tuple(ctypes.cast(library[name], ctypes.c_void_p).value or 0 for name in names)
     except (AttributeError, OSError):
         return (0,) * len(names)
