@@ -28,9 +28,6 @@ TINY = 2048  # what is more, ISA-L inflates faster, and that it is called from P
 MAX_EXPANSION = 1032  # of deflate: two bits for 258 bytes
 SLACK = 512  # zlib goes byte by byte where fewer than 258 bytes of room are left
 
-NO_ROOM = -1
-UNUSUAL = -2
-
 Z_FINISH = 4
 Z_STREAM_END = 1
 
