@@ -19,7 +19,7 @@ from isal import isal_zlib
 from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
 from ottla.codec.library import Workspace, find_functions
-from ottla.codec.rows import Rows, decompress_each, decompress_together
+from ottla.codec.rows import Rows, decompress_together
 from ottla.kernels.frames.gzip import TINY, ZStream, open_frames
 
 MAGIC: Final = b"\x1f\x8b"
@@ -90,10 +90,9 @@ def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa
 def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     """Decompress tiny payloads of one member from row `first` on; return the first not done."""
     _, start, stop = rows.spans[first]
-    if stop - start > TINY:
+    workspace = _inflaters.workspace
+    if workspace is None or stop - start > TINY:
         return first
-    if (workspace := _inflaters.workspace) is None:
-        return decompress_each(rows, first, arena, limit, _read_one_member)
     decoder = RESET, INFLATE, workspace.address
     return decompress_together(rows, first, arena, limit, ROOM_AT_ONCE, open_frames, *decoder)
 
@@ -111,19 +110,6 @@ def compress_into(
     member = b"".join((HEAD, body, trailer))
     room[: len(member)] = member
     return len(member)
-
-
-def _read_one_member(payload: memoryview) -> bytes | None:
-    """What a tiny payload holds that is one member with a plain head, else None."""
-    if len(payload) > TINY or payload[: len(PLAIN)].tobytes() != PLAIN:
-        return None
-    inflater = zlib.decompressobj(RAW_DEFLATE)
-    try:
-        data = inflater.decompress(payload[HEAD_SIZE:])
-    except zlib.error:
-        return None
-    trailer = struct.pack("<II", isal_zlib.crc32(data), len(data))
-    return data if inflater.unused_data == trailer else None
 
 
 def _read_members(payload: memoryview, output: Output, library: ModuleType) -> None:

@@ -9,12 +9,13 @@ import threading
 from functools import partial
 from typing import Final, NamedTuple
 
+import numpy as np
 import zstandard
 
 from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
 from ottla.codec.library import Workspace, find_functions
-from ottla.codec.rows import Rows, decompress_each, decompress_together
+from ottla.codec.rows import Rows, decompress_together
 from ottla.kernels.frames.zstd import MAX_BLOCK_SIZE, open_frames
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -88,7 +89,7 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
         decoder = DECODE_FRAME, workspace.address
         done = decompress_together(rows, first, arena, limit, MAX_BLOCK_SIZE, open_frames, *decoder)
     if done == first:
-        done = decompress_each(rows, first, arena, limit, _read_one_frame)
+        done = _decompress_each(rows, first, arena, limit)
     return done
 
 
@@ -105,6 +106,34 @@ def compress_into(
     frame: bytes = _contexts.compressor(level).compress(payload)
     room[: len(frame)] = frame
     return len(frame)
+
+
+def _decompress_each(rows: Rows, first: int, arena: Arena, limit: int) -> int:
+    """Read tiny frames from row `first` on; return the first row that holds something else.
+
+    The arena is written once, at the end.
+    """
+    view = rows.data.data
+    codec = rows.spans[first][0]
+    pieces: list[bytes] = []
+    left = limit
+    for row in range(first, len(rows.spans)):
+        kind, start, stop = rows.spans[row]
+        piece = _read_one_frame(view[start:stop]) if kind == codec else None
+        if piece is None or len(piece) > left:
+            break
+        left -= len(piece)
+        pieces.append(piece)
+    if not pieces:
+        return first
+    stops = arena.at + np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    done = first + len(pieces)
+    rows.found[0, first + 1 : done] = stops[:-1]
+    rows.found[1, first:done] = stops
+    rows.found[0, first] = arena.at
+    arena.room(limit - left)[:] = b"".join(pieces)
+    arena.at += limit - left
+    return done
 
 
 def _read_one_frame(payload: memoryview) -> bytes | None:
