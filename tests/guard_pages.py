@@ -3,6 +3,7 @@
 Run as `python guard_pages.py SEED COUNT`: a kernel that reads or writes past its padding kills the
 process. Prints how many inputs gave rows and how many gave errors. `python guard_pages.py streams
 SEED COUNT` does so with compressed streams, and prints how many a kernel opened and how many not.
+`python guard_pages.py batches SEED COUNT` encodes records, and prints how many batches it made.
 """
 
 import ctypes
@@ -12,14 +13,20 @@ import sys
 from functools import partial
 
 import numpy as np
+import zstandard
 
 import builders
 from builders import Row
+from ottla.batch import encode
 from ottla.batch.decode import Chunk, Decoder
+from ottla.batch.new_batch import NewBatch
+from ottla.batch.rows import NewRecord, pack_rows
 from ottla.batch.select import Selected
 from ottla.codec import gzip as gzip_codec
+from ottla.codec import lz4 as lz4_codec
+from ottla.codec import zstd as zstd_codec
 from ottla.kernels.bytes.crc import compute_crcs
-from ottla.kernels.frames import gzip, snappy
+from ottla.kernels.frames import gzip, lz4, snappy, zstd
 from ottla.kernels.records.scan import scan
 from ottla.kernels.tables import Wanted, allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, Region
@@ -27,12 +34,17 @@ from ottla.region import PADDING, Bytes, Region
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0
 EVERYTHING = Wanted.KEYS | Wanted.VALUES | Wanted.HEADERS | Wanted.INDEXES | Wanted.CONTROL
-_workspace = gzip_codec._contexts.workspace
-_inflate = () if _workspace is None else (gzip_codec.RESET, gzip_codec.INFLATE, _workspace.address)
-# Those that need little more room than what comes out, and how much that is.
+# With how much more room than what comes out each opens everything.
 OPENERS = {2: (snappy.open_frames, 0)}
-if _inflate:
+if (_gzip := gzip_codec._inflaters.workspace) is not None:
+    _inflate = gzip_codec.RESET, gzip_codec.INFLATE, _gzip.address
     OPENERS[1] = partial(gzip.open_frames, *_inflate), gzip.SLACK
+if lz4_codec.DECODE_BLOCK:
+    OPENERS[3] = partial(lz4.open_frames, lz4_codec.DECODE_BLOCK), lz4.BLOCK_SIZE
+if (_zstd := zstd_codec._contexts.workspace) is not None:
+    _decode = zstd_codec.DECODE_FRAME, _zstd.address
+    OPENERS[4] = partial(zstd.open_frames, *_decode), zstd.MAX_BLOCK_SIZE
+SIZES = (0, 1, 2, 31, 32, 33, 54, 55, 62, 63, 64, 65, 100, 8188, 8191, 8192)
 INTERESTING = (0, 1, 2, 0x3F, 0x40, 0x7F, 0x80, 0xFE, 0xFF)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -119,11 +131,17 @@ def open_stream(codec: int, stream: bytes, size: int) -> bool:
     source[: len(stream)] = np.frombuffer(stream, dtype=np.uint8)
     columns = tuple(np.array([value]) for value in (codec, 2, 0, len(stream)))
     found = np.zeros((2, 1), dtype=np.int64)
-    kernel, slack = OPENERS[codec]
-    out = guarded(size + slack + PADDING)
-    row, at, _ = kernel(source, columns, 0, 1 << 20, out, 0, found)
+    out = guarded(size + PADDING)
+    row, at, _ = OPENERS[codec][0](source, columns, 0, 1 << 20, out, 0, found)
     assert row == 0 or at == found[1, 0] <= size
     return bool(row)
+
+
+def compress(content: bytes, codec: int, chance: random.Random) -> bytes:
+    """As Kafka does, or as other clients write zstd: with the size of what comes out."""
+    if codec != 4 or chance.random() < 0.3:
+        return builders.compress(content, codec, magic=2)
+    return zstandard.ZstdCompressor(write_checksum=chance.random() < 0.5).compress(content)
 
 
 def open_streams(seed: int, count: int) -> None:
@@ -133,12 +151,42 @@ def open_streams(seed: int, count: int) -> None:
     for _ in range(count):
         content = b"".join(chance.choices(pieces, k=chance.randrange(12)))
         codec = chance.choice([*OPENERS])
-        stream = builders.compress(content, codec, magic=2)
+        stream = compress(content, codec, chance)
         if chance.random() < 0.7:
             stream = damage(stream, chance)
         size = max(0, len(content) + chance.choice((0, 0, 0, -1, 1, 40)))
-        opened += open_stream(codec, stream, size)
+        slack = OPENERS[codec][1]
+        opened += open_stream(codec, stream, size + chance.choice((0, slack, slack, slack)))
     print(opened, count - opened)
+
+
+def encode_batches(seed: int, count: int) -> None:
+    chance = random.Random(seed)
+    encode._allocate = lambda size: guarded(size + PADDING)
+    made = 0
+
+    def some_bytes() -> bytes | None:
+        return None if chance.random() < 0.1 else b"x" * chance.choice(SIZES)
+
+    for _ in range(count):
+        offsets = np.cumsum([chance.choice((1, 1, 2, 1000, 1 << 20)) for _ in range(9)])
+        times = (-1, 0, 1000, 1 << 40, (1 << 63) - 1)
+        headers = [(b"h" * chance.choice(SIZES), some_bytes()) for _ in range(chance.randrange(4))]
+        rows = [
+            NewRecord(offset, chance.choice(times), some_bytes(), some_bytes(), headers)
+            for offset in offsets.tolist()
+        ]
+        records = pack_rows(rows)
+        copies = {}
+        for name in records._fields:
+            if name.endswith("_bytes"):
+                column = getattr(records, name)
+                copies[name] = guarded(column.size)
+                copies[name][:] = column
+        bounds = np.unique([0, chance.randrange(10), chance.randrange(10), 9])
+        encoded = encode.encode_batches(records._replace(**copies), bounds, NewBatch())
+        made += encoded.batches.position.size
+    print(made)
 
 
 def main(seed: int, count: int) -> None:
@@ -154,4 +202,5 @@ def main(seed: int, count: int) -> None:
 
 if __name__ == "__main__":
     *mode, seed, count = sys.argv[1:]
-    (open_streams if mode else main)(int(seed), int(count))
+    modes = {"streams": open_streams, "batches": encode_batches}
+    modes.get("".join(mode), main)(int(seed), int(count))

@@ -46,6 +46,12 @@ def test_damaged_streams_never_make_a_kernel_leave_its_buffers() -> None:
     assert min(map(int, done.stdout.split())) > count // 5
 
 
+def test_an_encoder_never_leaves_the_room_that_it_took() -> None:
+    done = run(str(FOLDER / "guard_pages.py"), "batches", "4", "5000")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 5000
+
+
 @pytest.mark.parametrize("at", ["array.size", "-1"])
 def test_a_byte_outside_the_guard_pages_kills_the_process(at: str) -> None:
     peek = f"ctypes.string_at(array.ctypes.data + ({at}), 1)"

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from builders import Row, batch
 from ottla.errors import OptionError
+from ottla.log.read.windows import read_windows
 from ottla.storage import object_store
 from ottla.storage.files import File, _Remote, read_bytes
 from ottla.storage.object_store import (
@@ -75,6 +77,46 @@ def test_threads_open_a_closed_object_again_once() -> None:
     with file, ThreadPoolExecutor(2) as threads:
         assert list(threads.map(read, (0, 90))) == [10, 10]
     assert system.opened == 2
+
+
+class Store:
+    """One object, with bytes that are others in the first answer that has them."""
+
+    def __init__(self, data: bytes, flipped: set[int]) -> None:
+        self.data, self.flipped = data, flipped
+        self.sent = 0
+
+    def open_input_file(self, key: str) -> "Store":
+        return self
+
+    def size(self) -> int:
+        return len(self.data)
+
+    def read_at(self, size: int, position: int) -> bytes:
+        answer = bytearray(self.data[position : position + size])
+        self.sent += len(answer)
+        for each in [at for at in self.flipped if position <= at < position + size]:
+            self.flipped.remove(each)
+            answer[each - position] ^= 1
+        return bytes(answer)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def test_of_a_damaged_object_no_byte_is_sent_more_than_twice() -> None:
+    good = batch([Row(0, 0, b"k", b"v" * 5000)])
+    bad = good[:16] + b"\x09" + good[17:]
+    store = Store((good + bad) * 600, {len(good) // 2 + at * 100 * len(good) for at in range(12)})
+    source = _Remote(store, "bucket/key", URI, DEFAULT_OPTIONS)
+    with File(URI, source.size, source) as file:
+        windows = list(read_windows(file))
+    batches = [each.batches for each in windows]
+    assert sum(each.position.size for each in batches) == 600
+    assert all((each.crc == each.computed_crc).all() for each in batches)
+    assert sum(each.violation is not None for each in windows) == 600
+    assert store.flipped == set()
+    assert store.sent <= 2 * len(store.data)
 
 
 class LeftEarly(threading.Event):

@@ -388,6 +388,14 @@ def test_a_last_offset_delta_must_reach_the_last_record() -> None:
     assert scanned(encode(rows, NewBatch(last_offset_delta=9))).last_offset.tolist() == [9]
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_broken_records_are_named_before_a_last_offset_delta_that_is_too_low(codec: Codec) -> None:
+    rows = pack_rows([NewRecord(offset, 0, None, b"") for offset in (0, 5, 3, 9)])
+    with pytest.raises(CorruptLogError) as caught:
+        encode(rows, NewBatch(codec=codec, last_offset_delta=4))
+    assert caught.value.violation.rule is Rule.RECORD_OFFSETS_RISE
+
+
 @pytest.mark.parametrize("bounds", [[0, 2], [-1, 1]])
 @pytest.mark.parametrize("magic", [0, 2])
 def test_bounds_stay_within_the_records(magic: int, bounds: list[int]) -> None:

@@ -227,7 +227,7 @@ def test_the_snappy_kernel_opens_what_clients_write() -> None:
 
 @pytest.mark.skipif(not gzip.INFLATE, reason="Python hides the functions of its zlib")
 def test_the_gzip_kernel_opens_what_clients_write() -> None:
-    workspace = gzip._contexts.workspace
+    workspace = gzip._inflaters.workspace
     assert workspace is not None
     kernel = partial(gzip_kernel.open_frames, gzip.RESET, gzip.INFLATE, workspace.address)
     written = [zlib.compress(TEXT, level, 31) for level in range(10)]

@@ -1,6 +1,9 @@
 """A read with a predicate gives what the same read gives when its rows are filtered afterwards."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ottla
+from builders import Row, batch
+from ottla.arrow.to_arrow import wanted_flags
+from ottla.batch.decode import Chunk
+from ottla.format.arrays import Bools
 from ottla.format.names import TopicPartition
 from ottla.jobs.read.tail import last_positions, list_logs, plan_between
+from ottla.log.read.records import Choose, RecordRequest, read_records
+from ottla.log.read.windows import Window, read_windows
+from ottla.storage.files import open_file
 from ottla.where.parse import parse_where
 from where.logs import options, read, read_tasks, write_logs
 from where.predicates import predicates
@@ -86,3 +96,30 @@ def test_a_stream_gives_what_matches_between_two_positions(
         and row["timestampType"] >= 0
     ]
     assert found
+
+
+def test_what_matched_before_a_read_fails_is_given_before_the_error(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    batches = [[Row(n * 200 + at, 0, b"k", b"v" * 2000) for at in range(200)] for n in range(40)]
+    path.write_bytes(b"".join(batch(rows) for rows in batches))
+
+    def few(chunk: Chunk) -> Bools:
+        return chunk.buffers.offset[: chunk.count] % 100 == 0
+
+    def failing(windows: Iterator[Window]) -> Iterator[Window]:
+        yield from islice(windows, 5)
+        raise ConnectionError
+
+    def offsets(choose: Choose | None) -> list[int]:
+        found: list[int] = []
+        with open_file(path) as file, suppress(ConnectionError):
+            request = RecordRequest(wanted_flags(["value"]))
+            for reading in read_records(failing(read_windows(file)), request, choose):
+                records = reading.to_arrow(["offset"])
+                assert records is not None
+                found += records["offset"].to_pylist()
+        return found
+
+    given = offsets(few)
+    assert given
+    assert given == [offset for offset in offsets(None) if offset % 100 == 0]

@@ -169,8 +169,9 @@ def _encode_v2(records: RecordBuffers, bounds: Int64s, new: NewBatch) -> Encoded
     batches = _chosen(bounds.size - 1, new)
     _base_on_first(batches, records, bounds, new)
     room = _most_bytes(records, bounds)
-    if new.codec == Codec.NONE and room <= INT32_MAX:
-        batches.last_offset[:] = records.offset[bounds[1:] - 1]
+    batches.last_offset[:] = records.offset[bounds[1:] - 1]
+    # What is wrong with the records is said before that the end is too low: they are measured then.
+    if new.codec == Codec.NONE and room <= INT32_MAX and not _ends_too_low(batches, new):
         _finish(batches, new)
         out = _allocate(room)
         *outcome, end = encode_v2(records, bounds, batches, out)
@@ -280,12 +281,19 @@ def _base_on_first(batches: Batches, records: RecordBuffers, bounds: Int64s, new
         batches.base_sequence[:] = add_sequence(batches.base_sequence, first - first[0])
 
 
+def _ends_too_low(batches: Batches, new: NewBatch) -> bool:
+    """Whether the last record is behind the end that the writer chose."""
+    if new.last_offset_delta is None:
+        return False
+    return bool((batches.last_offset - batches.base_offset > new.last_offset_delta).any())
+
+
 def _finish(batches: Batches, new: NewBatch) -> None:
     """What the records say, and what overrides it."""
+    if _ends_too_low(batches, new):
+        raise OptionError("last_offset_delta is below that of the last record")
     batches.last_offset_delta[:] = batches.last_offset - batches.base_offset
     if new.last_offset_delta is not None:
-        if batches.last_offset_delta[0] > new.last_offset_delta:
-            raise OptionError("last_offset_delta is below that of the last record")
         batches.last_offset_delta[:] = new.last_offset_delta
         batches.last_offset[:] = batches.base_offset + new.last_offset_delta
     if new.timestamp_type == TimestampType.LOG_APPEND_TIME:

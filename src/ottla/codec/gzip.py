@@ -9,8 +9,8 @@ is ignored.
 import ctypes
 import struct
 import threading
-import weakref
 import zlib
+from functools import partial
 from types import ModuleType
 from typing import Final, cast
 
@@ -18,8 +18,8 @@ from isal import isal_zlib
 
 from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
-from ottla.codec.library import find_function
-from ottla.codec.rows import Rows, decompress_each, decompress_together
+from ottla.codec.library import Workspace, find_functions
+from ottla.codec.rows import Rows, decompress_together
 from ottla.kernels.frames.gzip import TINY, ZStream, open_frames
 
 MAGIC: Final = b"\x1f\x8b"
@@ -42,42 +42,29 @@ ROOM_AT_ONCE: Final = 128 * 1024
 _ISAL_ERROR: Final = cast(type[Exception], isal_zlib.error)  # its stub says instance, not class
 
 
-def _find(name: str) -> int:
-    return find_function("zlib", name)
+# Kernels call two of them for each member. They need a stream, which the others make and free.
+RESET, INFLATE, _INIT, _END = find_functions(
+    "zlib", "inflateReset", "inflate", "inflateInit2_", "inflateEnd"
+)
+_make_stream: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ZStream), ctypes.c_int, ctypes.c_char_p, ctypes.c_int
+)(_INIT)
+_free_stream: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ZStream))(_END)
 
 
-# Kernels call two of them for each member. They need a workspace, which the others make and free.
-RESET: Final = _find("inflateReset")
-INFLATE: Final = _find("inflate")
-_MAKE: Final = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_int
-)(_find("inflateInit2_"))
-_FREE: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_find("inflateEnd"))
-
-
-class _Inflater:
-    """A stream of zlib, freed with the thread that decodes in it."""
-
-    def __init__(self) -> None:
-        stream = ZStream()
-        self.address = ctypes.addressof(stream)
-        version = zlib.ZLIB_RUNTIME_VERSION.encode()
-        # zlib compares the size with its own.
-        if _MAKE(self.address, GZIP_MEMBER, version, ctypes.sizeof(stream)):
-            raise MemoryError("zlib got no memory to decode in")
-        # It keeps the stream. Not when Python ends: a thread may still be decoding then.
-        weakref.finalize(self, _free, stream).atexit = False
-
-
-def _free(stream: ZStream) -> None:
-    _FREE(ctypes.addressof(stream))
+def _make_workspace() -> Workspace:
+    stream = ZStream()
+    version = zlib.ZLIB_RUNTIME_VERSION.encode()
+    # zlib compares the size with its own.
+    failed = _make_stream(stream, GZIP_MEMBER, version, ctypes.sizeof(stream))
+    return Workspace(0 if failed else ctypes.addressof(stream), partial(_free_stream, stream))
 
 
 class _Inflaters(threading.local):
     """Threads must not share a stream."""
 
     def __init__(self) -> None:
-        self.inflater = _Inflater() if RESET and INFLATE else None
+        self.workspace = _make_workspace() if INFLATE else None
 
 
 _inflaters: Final = _Inflaters()
@@ -103,11 +90,10 @@ def decompress(payload: memoryview, magic: int, output: Output) -> None:  # noqa
 def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
     """Decompress tiny payloads of one member from row `first` on; return the first not done."""
     _, start, stop = rows.spans[first]
-    if stop - start > TINY:
+    workspace = _inflaters.workspace
+    if workspace is None or stop - start > TINY:
         return first
-    if (inflater := _inflaters.inflater) is None:
-        return decompress_each(rows, first, arena, limit, _read_one_member)
-    decoder = RESET, INFLATE, inflater.address
+    decoder = RESET, INFLATE, workspace.address
     return decompress_together(rows, first, arena, limit, ROOM_AT_ONCE, open_frames, *decoder)
 
 
@@ -124,19 +110,6 @@ def compress_into(
     member = b"".join((HEAD, body, trailer))
     room[: len(member)] = member
     return len(member)
-
-
-def _read_one_member(payload: memoryview) -> bytes | None:
-    """What a tiny payload holds that is one member with a plain head, else None."""
-    if len(payload) > TINY or payload[: len(PLAIN)].tobytes() != PLAIN:
-        return None
-    inflater = zlib.decompressobj(RAW_DEFLATE)
-    try:
-        data = inflater.decompress(payload[HEAD_SIZE:])
-    except zlib.error:
-        return None
-    trailer = struct.pack("<II", isal_zlib.crc32(data), len(data))
-    return data if inflater.unused_data == trailer else None
 
 
 def _read_members(payload: memoryview, output: Output, library: ModuleType) -> None:

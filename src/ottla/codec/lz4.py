@@ -12,7 +12,7 @@ from xxhash import xxh32_intdigest
 
 from ottla.codec.arena import Arena, Output
 from ottla.codec.errors import CodecError
-from ottla.codec.library import find_function
+from ottla.codec.library import find_functions
 from ottla.codec.rows import Rows, decompress_together
 from ottla.kernels.frames.lz4 import open_frames
 
@@ -45,7 +45,7 @@ class Head(NamedTuple):
 
 
 # Kernels call it for each block: the way through Python costs more than most blocks.
-DECODE_BLOCK: Final = find_function("lz4.block._block", "LZ4_decompress_safe")
+(DECODE_BLOCK,) = find_functions("lz4.block._block", "LZ4_decompress_safe")
 USUAL: Final = Head(flags=0x60, block_size=1 << 16, stop=len(HEAD))
 
 

@@ -55,33 +55,3 @@ def decompress_together(
         if lacking:
             arena.room(2 * arena.data.size)
     return row
-
-
-def decompress_each(
-    rows: Rows, first: int, arena: Arena, limit: int, read: Callable[[memoryview], bytes | None]
-) -> int:
-    """Read row after row of one codec from `first` on, as long as `read` knows how.
-
-    Return the first row not done. The arena is written once, at the end.
-    """
-    view = rows.data.data
-    codec = rows.spans[first][0]
-    pieces: list[bytes] = []
-    left = limit
-    for row in range(first, len(rows.spans)):
-        kind, start, stop = rows.spans[row]
-        piece = read(view[start:stop]) if kind == codec else None
-        if piece is None or len(piece) > left:
-            break
-        left -= len(piece)
-        pieces.append(piece)
-    if not pieces:
-        return first
-    stops = arena.at + np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
-    done = first + len(pieces)
-    rows.found[0, first + 1 : done] = stops[:-1]
-    rows.found[1, first:done] = stops
-    rows.found[0, first] = arena.at
-    arena.room(limit - left)[:] = b"".join(pieces)
-    arena.at += limit - left
-    return done

@@ -6,15 +6,16 @@ cut short, so the walk over the blocks of each frame is ours.
 
 import ctypes
 import threading
-import weakref
+from functools import partial
 from typing import Final, NamedTuple
 
+import numpy as np
 import zstandard
 
 from ottla.codec.arena import MAX_ROOM, Arena, Output
 from ottla.codec.errors import CodecError
-from ottla.codec.library import find_function
-from ottla.codec.rows import Rows, decompress_each, decompress_together
+from ottla.codec.library import Workspace, find_functions
+from ottla.codec.rows import Rows, decompress_together
 from ottla.kernels.frames.zstd import MAX_BLOCK_SIZE, open_frames
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -37,25 +38,17 @@ class Frames(NamedTuple):
     bound: int  # no more bytes than this come out
 
 
-def _find(name: str) -> int:
-    return find_function("zstandard._cffi", name)
+# Kernels call the first for each frame. It needs a workspace, which the others make and free.
+DECODE_FRAME, _CREATE, _FREE = find_functions(
+    "zstandard._cffi", "ZSTD_decompressDCtx", "ZSTD_createDCtx", "ZSTD_freeDCtx"
+)
+_create: Final = ctypes.CFUNCTYPE(ctypes.c_void_p)(_CREATE)
+_free: Final = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(_FREE)
 
 
-# Kernels call it for each frame. It needs a workspace, which the others make and free.
-DECODE_FRAME: Final = _find("ZSTD_decompressDCtx")
-_MAKE: Final = ctypes.CFUNCTYPE(ctypes.c_void_p)(_find("ZSTD_createDCtx"))
-_FREE: Final = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(_find("ZSTD_freeDCtx"))
-
-
-class _Workspace:
-    """Memory of libzstd, freed with the thread that decodes in it."""
-
-    def __init__(self) -> None:
-        self.address: int = _MAKE() or 0
-        if not self.address:
-            raise MemoryError("libzstd got no memory to decode in")
-        # Not when Python ends: a thread may still be decoding then.
-        weakref.finalize(self, _FREE, self.address).atexit = False
+def _make_workspace() -> Workspace:
+    address = _create() or 0
+    return Workspace(address, partial(_free, address))
 
 
 class _Contexts(threading.local):
@@ -64,7 +57,7 @@ class _Contexts(threading.local):
     def __init__(self) -> None:
         self.decompressor = zstandard.ZstdDecompressor()
         self.compressors: dict[int, zstandard.ZstdCompressor] = {}
-        self.workspace = _Workspace() if DECODE_FRAME else None
+        self.workspace = _make_workspace() if DECODE_FRAME else None
 
     def compressor(self, level: int) -> zstandard.ZstdCompressor:
         if level not in self.compressors:
@@ -96,7 +89,7 @@ def decompress_rows(rows: Rows, first: int, arena: Arena, limit: int) -> int:
         decoder = DECODE_FRAME, workspace.address
         done = decompress_together(rows, first, arena, limit, MAX_BLOCK_SIZE, open_frames, *decoder)
     if done == first:
-        done = decompress_each(rows, first, arena, limit, _read_one_frame)
+        done = _decompress_each(rows, first, arena, limit)
     return done
 
 
@@ -113,6 +106,34 @@ def compress_into(
     frame: bytes = _contexts.compressor(level).compress(payload)
     room[: len(frame)] = frame
     return len(frame)
+
+
+def _decompress_each(rows: Rows, first: int, arena: Arena, limit: int) -> int:
+    """Read tiny frames from row `first` on; return the first row that holds something else.
+
+    The arena is written once, at the end.
+    """
+    view = rows.data.data
+    codec = rows.spans[first][0]
+    pieces: list[bytes] = []
+    left = limit
+    for row in range(first, len(rows.spans)):
+        kind, start, stop = rows.spans[row]
+        piece = _read_one_frame(view[start:stop]) if kind == codec else None
+        if piece is None or len(piece) > left:
+            break
+        left -= len(piece)
+        pieces.append(piece)
+    if not pieces:
+        return first
+    stops = arena.at + np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    done = first + len(pieces)
+    rows.found[0, first + 1 : done] = stops[:-1]
+    rows.found[1, first:done] = stops
+    rows.found[0, first] = arena.at
+    arena.room(limit - left)[:] = b"".join(pieces)
+    arena.at += limit - left
+    return done
 
 
 def _read_one_frame(payload: memoryview) -> bytes | None:

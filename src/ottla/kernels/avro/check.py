@@ -216,7 +216,7 @@ def check(
                 at = kept_at
                 end = kept_end
                 pc += STRIDE
-            elif op in (SKIP, KEEP):
+            elif op == SKIP or op == KEEP:
                 start = at
                 at = skip(data, at, end, code, code[pc + LOW], table, calls)
                 if at < 0:

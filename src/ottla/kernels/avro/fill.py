@@ -74,7 +74,7 @@ class ColumnMemory(NamedTuple):
 def put_uuid(out: Bytes, to: int, data: Bytes, at: int) -> None:
     """Sixteen bytes as the 36 characters of a UUID."""
     for index in range(16):
-        if index in (4, 6, 8, 10):
+        if index == 4 or index == 6 or index == 8 or index == 10:
             out[to] = np.uint8(0x2D)
             to += 1
         out[to] = _DIGITS[data[at + index] >> 4]

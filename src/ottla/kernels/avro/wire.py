@@ -62,7 +62,7 @@ def split_wire(
             continue
         kinds[row] = UNFRAMED
         skipped = 0
-        if wire in (PREFIX_4, PROTOBUF):
+        if wire == PREFIX_4 or wire == PROTOBUF:
             if size < 5 or data[at] != 0:
                 continue
             skipped = 5

@@ -24,12 +24,9 @@ HEAD = np.uint64(int.from_bytes(b"\x1f\x8b\x08\x00", "little"))  # the last byte
 HEAD_MASK = np.uint64(0xFFFFFFFF)
 LEAST = 18  # head and trailer
 SIZE_SIZE = 4  # the last bytes of a trailer say how many bytes come out
-TINY = 640  # what is more, ISA-L inflates faster, and that it is called from Python matters less
+TINY = 2048  # what is more, ISA-L inflates faster, and that it is called from Python matters less
 MAX_EXPANSION = 1032  # of deflate: two bits for 258 bytes
 SLACK = 512  # zlib goes byte by byte where fewer than 258 bytes of room are left
-
-NO_ROOM = -1
-UNUSUAL = -2
 
 Z_FINISH = 4
 Z_STREAM_END = 1

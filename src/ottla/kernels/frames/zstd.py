@@ -144,7 +144,7 @@ def usual_bound(data: Bytes, start: int, stop: int) -> int:
     block = i64(load_u64(data, at) & np.uint64(0xFFFFFF))
     kind, size = (block >> 1) & 3, block >> 3
     at += BLOCK_HEAD + size
-    if kind not in (RAW, COMPRESSED) or size > most or at > stop:
+    if (kind != RAW and kind != COMPRESSED) or size > most or at > stop:
         return -1
     if not block & 1:
         if i64(load_u64(data, at) & np.uint64(0xFFFFFF)) != END_BLOCK:

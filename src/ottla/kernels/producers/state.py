@@ -326,6 +326,12 @@ def add_marker(
     producers.last_timestamp[row] = markers.timestamp[at]
 
 
+@inlined
+def ends_transaction(control_type: int) -> bool:
+    """Whether a control record is a marker."""
+    return control_type == ControlType.ABORT or control_type == ControlType.COMMIT
+
+
 @kernel
 def append_batches(
     batches: Batches,
@@ -362,7 +368,7 @@ def append_batches(
             if status != OK:
                 return status, at
             add_data(batches, at, last, row, producers, windows, cursor)
-        elif markers.control_type[at] in (ControlType.ABORT, ControlType.COMMIT):
+        elif ends_transaction(markers.control_type[at]):
             status = check_marker(
                 batches.producer_epoch[at], markers.coordinator_epoch[at], origin, row, producers
             )

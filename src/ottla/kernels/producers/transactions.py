@@ -4,12 +4,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ottla.format.arrays import Bytes, Int64s
-from ottla.format.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, ControlType
+from ottla.format.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from ottla.format.layout import BATCH_OVERHEAD, CRC_COVERS
 from ottla.kernels._jit import inlined, kernel
 from ottla.kernels.bytes.crc import crc32c_inlined
 from ottla.kernels.bytes.ints import read_i16, read_i32, wrapping_add
-from ottla.kernels.producers.state import NO_MARKER, Markers
+from ottla.kernels.producers.state import NO_MARKER, Markers, ends_transaction
 from ottla.kernels.records.v2 import locate_record
 from ottla.kernels.search.walk import view_at
 from ottla.kernels.status import OK, TABLE_FULL
@@ -32,7 +32,7 @@ def read_marker(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     if record.status != OK or record.key_size < _KEY_SIZE or read_i16(data, record.key_at) < 0:
         return unreadable
     control_type = read_i16(data, record.key_at + 2)
-    if control_type not in (ControlType.ABORT, ControlType.COMMIT):
+    if not ends_transaction(control_type):
         return control_type, -1, record.timestamp_delta
     if record.value_size < _VALUE_SIZE or read_i16(data, record.value_at) < 0:
         return unreadable

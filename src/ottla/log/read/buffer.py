@@ -38,13 +38,14 @@ class _Read(NamedTuple):
 
 
 class Buffer:
-    """Holds `data[:size]`, the bytes from `position` on. No byte of the file is read twice."""
+    """Holds `data[:size]`, the bytes from `position` on. `advance` reads no byte twice."""
 
     def __init__(self, file: File, start: int, end: int) -> None:
         self.file = file
         self.end = end
         self.position = start
         self.size = 0
+        self._sent_twice = start  # no byte before this is asked for a third time
         self.data: Bytes = np.zeros(PADDING, dtype=np.uint8)
         self._held = _NOTHING  # the block that `data` lies in, if it lies in one
         self._free: list[Bytes] = []
@@ -86,8 +87,16 @@ class Buffer:
         self._read_ahead()
 
     def read_again(self) -> bool:
-        """Have a store send what is held once more; whether it was changed on the way before."""
-        return self.file.read_again(self.data, self.position, self.size)
+        """Have a store send what is held a second time; whether it was changed on the way before.
+
+        A damaged object is suspect at each damaged place, and each time most of it is held still.
+        """
+        stop = self.position + self.size
+        start = max(self.position, self._sent_twice)
+        if start >= stop:
+            return False
+        self._sent_twice = stop
+        return self.file.read_again(self.data[start - self.position :], start, stop - start)
 
     def only_zeros_follow(self, position: int) -> bool:
         """Whether nothing but zeros is left from a byte that is held on; it is read past them.

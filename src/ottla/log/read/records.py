@@ -92,21 +92,25 @@ def read_records(
 
 def _chosen(decoder: Decoder, readings: Iterable[Reading], choose: Choose) -> Iterator[Reading]:
     few = Selected(decoder.wanted, decoder.allocate)
-    for reading in readings:
-        chunk = reading.chunk
-        if chunk is None:
-            yield from map(Reading, few.flush())
-            yield reading
-            continue
-        chosen = choose(chunk)
-        kept = chosen if reading.kept is None else chosen & reading.kept
-        rows = np.flatnonzero(kept)
-        if reading.violations or not few.takes(chunk, rows):
-            yield from map(Reading, few.flush())
-            yield replace(reading, kept=kept)
-        else:
-            yield from map(Reading, few.add(chunk, rows))
-            decoder.reuse(chunk)
+    try:
+        for reading in readings:
+            chunk = reading.chunk
+            if chunk is None:
+                yield from map(Reading, few.flush())
+                yield reading
+                continue
+            chosen = choose(chunk)
+            kept = chosen if reading.kept is None else chosen & reading.kept
+            rows = np.flatnonzero(kept)
+            if reading.violations or not few.takes(chunk, rows):
+                yield from map(Reading, few.flush())
+                yield replace(reading, kept=kept)
+            else:
+                yield from map(Reading, few.add(chunk, rows))
+                decoder.reuse(chunk)
+    except Exception:  # without `choose` the records before it would have been given by now
+        yield from map(Reading, few.flush())
+        raise
     yield from map(Reading, few.flush())
 
 
