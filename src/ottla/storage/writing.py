@@ -8,10 +8,12 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
+
+from pyarrow import fs
 
 from ottla.storage.conditional_put import delete_on_azure, put_if_absent, require_client
 from ottla.storage.listing import exists, list_files
@@ -195,7 +197,13 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
 
 def _copy(system: Any, source: str, target: str) -> None:
     """Copy an object, and look whether all of it came before anybody deletes the original."""
-    system.copy_file(source, target)
+    try:
+        system.copy_file(source, target)
+    except OSError:
+        if system.get_file_info(source).type != fs.FileType.NotFound:
+            raise
+        # Not all stores say so in a way that Arrow understands.
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source) from None
     counted_requests().add(count=2)
     there, came = system.get_file_info([source, target])
     if came.size is None or came.size != there.size:
@@ -270,6 +278,12 @@ def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
         os.unlink(local_path(path))
     except FileNotFoundError:
         return
+
+
+def delete_files(paths: Iterable[str], options: StorageOptions) -> None:
+    """Delete files, as `delete_file` does."""
+    for path in paths:
+        delete_file(path, options)
 
 
 def _delete(uri: str, options: StorageOptions) -> None:
