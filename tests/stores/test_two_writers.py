@@ -5,13 +5,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
+from builders import Row, batch
+from choosing import choose
+from ottla.batch.convert import Conversion
+from ottla.engine.local import LocalEngine
 from ottla.errors import OptionError, PublishError
+from ottla.format.attributes import Codec
 from ottla.jobs.finish import finish_journals, give_up_journal
+from ottla.jobs.rewrite.convert import plan_convert
+from ottla.jobs.run import run_output_job
 from ottla.publish.checked import StagedFile
 from ottla.publish.job import Job
 from ottla.publish.journal import (
@@ -129,9 +137,9 @@ def run(job: Job, files: list[StagedFile]) -> None:
     publish(job)
 
 
-def moments() -> Iterator[tuple[int, str]]:
+def moments(step: int = 1) -> Iterator[tuple[int, str]]:
     """Requests that may be the one; the test says when there are no more."""
-    for at in range(200):
+    for at in range(0, 200, step):
         yield at, BASE
     raise AssertionError("too many requests")
 
@@ -257,6 +265,53 @@ def test_a_job_begins_anew_after_it_was_half_discarded(options: StorageOptions) 
         with run_job(out, "first", options) as job:
             run(job, stage(job, FIRST))
         check_settled(out, options, (job, FIRST))
+
+
+def test_what_another_published_is_not_replaced_by_what_has_its_size(
+    options: StorageOptions,
+) -> None:
+    """Both have committed, as an older version let them."""
+    out = f"{BASE}/both"
+    first, second = Job(out, "first", options), Job(out, "second", options)
+    for job, given in ((first, FIRST), (second, SECOND)):
+        commit(job, stage(job, given), [])
+    publish(first)
+    with pytest.raises(PublishError, match=r"t-0/0.log is in the way"):
+        publish(second)
+    assert content(out, options) == FIRST
+    assert open_journals(out, options) == ["second"]
+
+
+def test_of_two_conversions_that_end_at_once_one_is_done(
+    options: StorageOptions, tmp_path: Path
+) -> None:
+    """Both have begun when nothing was staged, and mean the same places."""
+    logs = tmp_path / "logs" / "t-0"
+    logs.mkdir(parents=True)
+    (logs / f"{0:020d}.log").write_bytes(batch([Row(number, number) for number in range(9)]))
+    outcomes = set()
+    for at, bucket in moments(step=5):
+        out = f"{bucket}/conversions-{at}"
+
+        def convert(codec: Codec, out: str = out) -> None:
+            chosen = choose(str(logs.parent), storage=options)
+            plan = plan_convert(chosen, out, Conversion(magic=2, codec=codec), {})
+            run_output_job(LocalEngine(quiet=True), plan)
+
+        others: list[bool] = []
+
+        def second(others: list[bool] = others, convert: Callable[..., None] = convert) -> None:
+            others.append(attempt(lambda: convert(Codec.GZIP)))
+
+        with interrupted(at, second) as met:
+            done = attempt(lambda convert=convert: convert(Codec.ZSTD))  # type: ignore[misc]
+        if not met:
+            break
+        assert sorted([done, *others]) == [False, True]
+        outcomes.add(done)
+        finish_journals(out, options)
+        assert open_journals(out, options) == []
+    assert outcomes == {True, False}
 
 
 def test_a_journal_is_given_up_while_its_process_commits(options: StorageOptions) -> None:

@@ -51,6 +51,7 @@ from ottla.publish.checked import (
 from ottla.publish.job import Job, journal_folder
 from ottla.publish.locks import LOCK, PUBLISHED, busy, claim_output, lock_output, locked
 from ottla.storage.conditional_put import require_client
+from ottla.storage.files import same_bytes
 from ottla.storage.listing import exists, list_files, list_names
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.storage.paths import is_remote, join, local_path
@@ -260,29 +261,46 @@ def _commit(job: Job, files: Sequence[StagedFile], content: Mapping[str, Any]) -
     if not create_file(job.path(_COMMIT), encode_json(content), job.storage) and not is_committed(
         job
     ):
-        raise _discarded(job)
+        raise discarded(job)
 
 
-def _discarded(job: Job) -> PublishError:
+def discarded(job: Job) -> PublishError:
+    """What to raise where another job discarded this one; on a disk nobody can."""
     return PublishError(
         f"another job wrote to {job.out} and discarded what this one had staged: run it again when"
         " nobody else writes there"
     )
 
 
-def _check_commit(job: Job, files: Sequence[StagedFile]) -> None:
-    targets = [file.target for file in files]
-    if len(set(targets)) != len(targets):
-        raise PublishError(f"two staged files for one place in {job.out}")
+def settle_others(job: Job, files: Sequence[StagedFile]) -> None:
+    """Have no other job commit to an object store between this one's check and its moves.
+
+    What others committed is published, so that the check meets it. Who was discarded itself must
+    not discard others in turn: then none would be done.
+    """
+    if is_remote(job.out):
+        _check_staged(job, files)
+        settle(job.out, job.storage, running=job.name)
+
+
+def _check_staged(job: Job, files: Sequence[StagedFile]) -> None:
     staged = staged_sizes(job)
-    there = _published_sizes(job, files)
     for file in files:
-        if not is_target(file.target):  # or nobody would publish it
-            raise PublishError(f"{file.target!r} is no place in {job.out} where jobs publish")
         if staged.get(file.staged) != file.size:
             found = staged.get(file.staged, "nothing")
             path = staged_path(job, file.staged)
             raise PublishError(f"{path} had {file.size} bytes when it was staged, now {found}")
+
+
+def _check_commit(job: Job, files: Sequence[StagedFile]) -> None:
+    targets = [file.target for file in files]
+    if len(set(targets)) != len(targets):
+        raise PublishError(f"two staged files for one place in {job.out}")
+    _check_staged(job, files)
+    there = _published_sizes(job, files)
+    for file in files:
+        if not is_target(file.target):  # or nobody would publish it
+            raise PublishError(f"{file.target!r} is no place in {job.out} where jobs publish")
         if file.target in there and not file.replaces:
             raise PublishError(f"{join(job.out, file.target)} is in the way")
     if apart := _other_disk(job, files):
@@ -383,7 +401,7 @@ def publish(job: Job) -> None:
         if not _has_commit(job):
             if is_published(job):  # by somebody who met the commit
                 return
-            raise _discarded(job)
+            raise discarded(job)
         with suppress(FileNotFoundError):  # the same, and this far yet
             _publish(job)
             return
@@ -449,7 +467,8 @@ def _is_moved(job: Job, file: StagedFile, size: int) -> bool:
     that lost power may have kept both names of a file that was renamed.
     """
     if is_remote(job.out):
-        return size == file.size
+        copied = join(job.out, file.target)
+        return size == file.size and same_bytes(staged_path(job, file.staged), copied, job.storage)
     target = local_path(join(job.out, file.target))
     return os.path.samestat(os.lstat(local_path(staged_path(job, file.staged))), os.lstat(target))
 
