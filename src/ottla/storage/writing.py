@@ -299,8 +299,7 @@ def set_modified(path: Path, modified_ms: int) -> None:
 def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
     """Delete a file; one that is gone is no error, so that a clean-up can be repeated."""
     if is_remote(path):
-        if exists(path, options):
-            send("deleting", os.fspath(path), partial(_delete, os.fspath(path), options))
+        send("deleting", os.fspath(path), partial(_delete, os.fspath(path), options))
         return
     try:
         os.unlink(local_path(path))
