@@ -381,10 +381,11 @@ def staged_sizes(job: Job) -> dict[str, int]:
 
 def _sizes(folder: str, storage: StorageOptions) -> dict[str, int]:
     """The sizes of files by their name below `folder`."""
-    if not exists(folder, storage):
-        return {}
     skip = len(_listed(folder).rstrip("/")) + 1
-    return {entry.path[skip:]: entry.size for entry in list_files(folder, storage)}
+    try:
+        return {entry.path[skip:]: entry.size for entry in list_files(folder, storage)}
+    except FileNotFoundError:
+        return {}
 
 
 def _listed(folder: str) -> str:
