@@ -386,3 +386,23 @@ def test_a_file_that_does_not_get_its_name_leaves_nothing(options: StorageOption
     assert [entry.path for entry in list_files(f"s3://{BUCKET}/pages", options)] == [
         f"s3://{BUCKET}/pages/other"
     ]
+
+
+def test_files_are_published_to_a_bucket_beside_each_other(
+    server: Server, options: StorageOptions
+) -> None:
+    """A store answers each request after a while, however many others wait for theirs."""
+    count = 40
+    with run_job(f"s3://{BUCKET}/beside", "j", options) as job:
+        files = []
+        for partition in range(count):
+            staged = new_staged_name("0.log")
+            write_file(staged_path(job, staged), b"log %d" % partition, options)
+            files.append(StagedFile(staged, f"t-{partition}/0.log", 5 + (partition > 9)))
+        commit(job, files, [])
+        server.copies.clear()
+        publish(job)
+    assert max(server.copies) > 4
+    assert sum(server.copies.values()) == count + 1  # and the journal
+    written = {entry.path: read_bytes(entry, options) for entry in list_files(job.out, options)}
+    assert written == {f"{job.out}/{file.target}": b"log %d" % n for n, file in enumerate(files)}

@@ -27,7 +27,7 @@ from ottla.notices import StoreTrouble
 from ottla.publish.checked import StagedFile, encode_json, read_json
 from ottla.storage import listing, retries
 from ottla.storage.files import open_file, read_bytes
-from ottla.storage.listing import exists, list_files
+from ottla.storage.listing import exists, list_files, list_names
 from ottla.storage.object_store import StorageOptions
 from ottla.storage.writing import create_file, delete_file, move_files, open_output, write_file
 from stores.conftest import Stores
@@ -231,6 +231,41 @@ def test_accounts_say_what_was_asked_for(place: Place) -> None:
     for row in rows:
         assert row["requests"] > 2
         assert row["requestBytes"] > row["readBytes"] + row["writtenBytes"]
+
+
+# Of S3 and Google Arrow looks first by itself.
+DELETES = {"moto": 3, "gcs": 2, "azure": 1}
+
+
+def test_a_delete_does_not_look_first(place: Place) -> None:
+    path = place.at("deleted/a.log")
+    write_file(path, b"x", place.options)
+    before = place.asked()
+    delete_file(path, place.options)
+    assert place.asked() - before == DELETES[place.name]
+    delete_file(path, place.options)  # of what is gone
+    assert not exists(path, place.options)
+
+
+# S3 and Azure are asked first what it is, and Azure for each prefix below it too.
+LISTS = {"moto": 3, "gcs": 1, "azure": 5}
+NAMES = {"moto": 1, "gcs": 1, "azure": 1}
+
+
+def test_a_prefix_is_listed_once(place: Place) -> None:
+    for number in range(3):
+        write_file(place.at(f"listed/t-{number}/0.log"), b"x", place.options)
+    before = place.asked()
+    assert len(list_files(place.at("listed"), place.options)) == 3
+    assert place.asked() - before == LISTS[place.name]
+    before = place.asked()
+    assert list_names(place.at("listed"), place.options) == ["t-0", "t-1", "t-2"]
+    assert place.asked() - before == NAMES[place.name]
+    (file,) = list_files(place.at("listed/t-0/0.log"), place.options)
+    assert (file.path, file.size) == (place.at("listed/t-0/0.log"), 1)
+    assert list_names(place.at("unlisted"), place.options) == []
+    with pytest.raises(FileNotFoundError):
+        list_files(place.at("unlisted"), place.options)
 
 
 def test_a_long_wait_is_told_and_not_too_often(capsys: pytest.CaptureFixture[str]) -> None:

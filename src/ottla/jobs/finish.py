@@ -2,7 +2,7 @@
 
 import errno
 import os
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 from ottla.errors import OptionError, PublishError, Row
 from ottla.jobs.write.commit import SAVES
@@ -16,10 +16,12 @@ from ottla.publish.journal import (
     publish_committed,
     staged_sizes,
     waiting_journals,
+    withdraw,
 )
 from ottla.publish.locks import lock_output, locked
 from ottla.storage.listing import exists
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
+from ottla.storage.paths import is_remote
 
 
 def finish_committed(out: str, storage: StorageOptions) -> None:
@@ -52,8 +54,8 @@ def _finish(job: Job) -> Row:
                 return _row(job, "held")
             if not is_committed(job):
                 row = _row(job, "discarded", list(staged_sizes(job).values()))
-                forget(job)
-                return row
+                if withdraw(job):
+                    return row
             row = _row(job, "published", [file.size for file in committed_files(job)])
             publish(job)
             return row
@@ -84,8 +86,16 @@ def give_up_journal(
         if not mine:
             raise PublishError(f"a process works on {job.folder}: let it end first")
         lost = _lost(job)
-        forget(job)
+        _give_up(job)
     return _row(job, "given up", [row["bytes"] for row in lost]), lost
+
+
+def _give_up(job: Job) -> None:
+    if is_remote(job.out):  # its process may live and commit now
+        with suppress(PublishError):  # what is no commit of ours
+            if withdraw(job):
+                return
+    forget(job)
 
 
 def _lost(job: Job) -> list[Row]:

@@ -16,7 +16,7 @@ from ottla.log.write.extent import stage_log_starts
 from ottla.publish.account import account_row, combine_accounts, write_account
 from ottla.publish.checked import FinishedPartition, StagedFile
 from ottla.publish.job import Job
-from ottla.publish.journal import commit, publish, require_publishable, staged_path
+from ottla.publish.journal import commit, publish, require_publishable, settle_others, staged_path
 from ottla.publish.locks import claim_output, lock_output
 from ottla.storage.listing import Entry, exists, list_names
 from ottla.storage.object_store import StorageOptions, parse_address
@@ -207,6 +207,7 @@ def publish_output(
         files = [file for part in finished.values() for file in part.files]
         if plan.private:
             _make_private(job, files)
+        settle_others(job, files)
         commit(job, [*files, *stage_log_starts(job, plan.log_starts)], rows)
         publish(job)
     return rows

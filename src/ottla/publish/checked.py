@@ -26,6 +26,7 @@ from ottla.storage.object_store import StorageOptions
 from ottla.storage.paths import is_remote, local_path
 from ottla.strangers import distrust
 
+CLAIM: Final = "claim"  # in a commit to an object store: the object without which it counts as none
 _VERSION: Final = 1
 _MAX_BYTES: Final = 256 << 20  # a commit of a million files
 _CHECKSUM: Final = "checksum"
@@ -174,6 +175,14 @@ def parse_files(content: Mapping[str, Any], path: str) -> list[StagedFile]:
     if not isinstance(files, list):
         raise _refused(path, "has no list of files")
     return [_parse_file(file, path) for file in files]
+
+
+def parse_claim(content: Mapping[str, Any], path: str) -> str | None:
+    """The claim that a commit names; those of older versions, and on a disk, name none."""
+    claim = content.get(CLAIM)
+    if claim is not None and not is_bare(claim):
+        raise _refused(path, f"names a claim as no job does: {_short(claim)}")
+    return claim
 
 
 def parse_finished(content: Mapping[str, Any], path: str) -> FinishedPartition:

@@ -9,12 +9,18 @@ partition directories and Kafka's own checkpoint files; all that a job needs lie
     finished/K.json   partition K is staged: its files and its account
     quarantine/       what a job left out
     commit.json       every file and its place in OUT; to write it is the commit point
+    claim-*           of a run that commits to an object store; see below
     published.json    the same file, renamed when all are in place: the journal is closed
 
 A journal without `published.json` is open. Publishing is idempotent: whoever writes to OUT next
 finishes an open journal if it was committed and discards it if not. Who only reads leaves it alone.
 What a journal says is checked first (`checked`), and a quarantine is never deleted: it may be all
 that is left of what a salvage took out.
+
+An object store has no locks, so a job may be discarded while it commits. Two things keep one from
+the other. Who discards first puts an empty `commit.json`, which only one can put, and takes it away
+when all else is gone. And who commits puts a claim before it looks at what it staged, and names it
+in its commit: a commit without its claim came after a discard and counts as none.
 """
 
 import errno
@@ -27,6 +33,7 @@ from typing import Any, Final
 
 from ottla.errors import OptionError, PublishError, Term
 from ottla.publish.checked import (
+    CLAIM,
     FinishedPartition,
     StagedFile,
     check_folder,
@@ -36,6 +43,7 @@ from ottla.publish.checked import (
     is_checkpoint,
     is_target,
     own_sizes,
+    parse_claim,
     parse_files,
     parse_finished,
     read_json,
@@ -43,12 +51,14 @@ from ottla.publish.checked import (
 from ottla.publish.job import Job, journal_folder
 from ottla.publish.locks import LOCK, PUBLISHED, busy, claim_output, lock_output, locked
 from ottla.storage.conditional_put import require_client
+from ottla.storage.files import same_bytes
 from ottla.storage.listing import exists, list_files, list_names
 from ottla.storage.object_store import DEFAULT_OPTIONS, StorageOptions
 from ottla.storage.paths import is_remote, join, local_path
 from ottla.storage.writing import (
     create_file,
     delete_file,
+    delete_files,
     delete_tree,
     move_below,
     move_files,
@@ -60,6 +70,9 @@ _COMMIT: Final = "commit.json"
 _STAGING: Final = "staging"
 _FINISHED: Final = "finished"
 _QUARANTINE: Final = "quarantine"
+_DISCARDED: Final = "discarded"  # how an empty commit.json is listed here
+_CLAIM: Final = "claim-"  # how claims begin
+_ROUNDS: Final = 10  # as often do others meddle with what one process settles in an object store
 _SCRATCH: Final = "scratch-"  # how jobs begin that publish nothing
 _LONG: Final = 200  # of the 255 bytes that a name of a file may have
 _SHORT: Final = 40  # characters of a target that help people to know a staged file
@@ -85,6 +98,8 @@ def run_job(out: str, name: str, storage: StorageOptions = DEFAULT_OPTIONS) -> I
                     _forget_if_taken_away(job)
                 elif is_committed(job):
                     publish(job)
+                elif is_remote(out) and exists(job.path(_COMMIT), storage):
+                    discard(job)  # who began to was killed: what is left may be half of it
             yield job
         except (OptionError, PublishError):
             _forget_if_not_begun(job)
@@ -107,7 +122,7 @@ def scratch_job(out: str, storage: StorageOptions = DEFAULT_OPTIONS) -> Iterator
         try:
             yield job
         finally:
-            discard(job)
+            forget(job)
     if not is_remote(out):
         with suppress(OSError):  # other jobs are in there
             os.rmdir(local_path(journal_folder(out)))
@@ -143,7 +158,29 @@ def is_published(job: Job) -> bool:
 
 def is_committed(job: Job) -> bool:
     """Whether it is decided what the job publishes; it may have done so."""
-    return is_published(job) or exists(job.path(_COMMIT), job.storage)
+    _check(job)
+    return _has_commit(job) or is_published(job)  # in this order one becomes the other
+
+
+def _has_commit(job: Job) -> bool:
+    """Whether there is a commit that counts."""
+    path = job.path(_COMMIT)
+    if not is_remote(job.out):
+        return exists(path)
+    if not exists(path, job.storage) or _is_empty(job):
+        return False
+    try:
+        claim = parse_claim(read_json(path, job.storage), path)
+    except FileNotFoundError:  # published or discarded since
+        return False
+    return claim is None or exists(job.path(claim), job.storage)
+
+
+def _is_empty(job: Job) -> bool:
+    """Whether somebody discards the job, or was killed at it."""
+    with suppress(FileNotFoundError):
+        return [entry.size for entry in list_files(job.path(_COMMIT), job.storage)] == [0]
+    return False
 
 
 def _check(job: Job) -> None:
@@ -193,14 +230,29 @@ def finished_partitions(job: Job) -> dict[str, FinishedPartition]:
 
 def commit(job: Job, files: Sequence[StagedFile], account: Sequence[Mapping[str, Any]]) -> None:
     """Decide what the job publishes, once; whoever comes later follows the first."""
-    _check_commit(job, files)
     # Whose commit it is can be told by its bytes, also where the answer to a put was lost.
     writer = uuid.uuid4().hex
-    content = {
+    content: dict[str, Any] = {
         "writer": writer,
         "files": [file._asdict() for file in files],
         "account": list(account),
     }
+    if not is_remote(job.out):
+        _commit(job, files, content)
+        return
+    # Before the check: who discards what is checked later takes the claim too.
+    content[CLAIM] = f"{_CLAIM}{writer}"
+    claim = job.path(content[CLAIM])
+    write_file(claim, b"", job.storage)
+    try:
+        _commit(job, files, content)
+    except PublishError:  # of any other error nobody knows whether the commit was written
+        delete_file(claim, job.storage)
+        raise
+
+
+def _commit(job: Job, files: Sequence[StagedFile], content: Mapping[str, Any]) -> None:
+    _check_commit(job, files)
     if not is_remote(job.out):
         # A killed run may have made them and not come to sync what they are in.
         folder = local_path(journal_folder(job.out))
@@ -208,22 +260,49 @@ def commit(job: Job, files: Sequence[StagedFile], account: Sequence[Mapping[str,
             sync_directory(made)
         if exists(job.path(_STAGING)):
             sync_directory(local_path(job.path(_STAGING)))
-    create_file(job.path(_COMMIT), encode_json(content), job.storage)
+    if not create_file(job.path(_COMMIT), encode_json(content), job.storage) and not is_committed(
+        job
+    ):
+        raise discarded(job)
+
+
+def discarded(job: Job) -> PublishError:
+    """What to raise where another job discarded this one; on a disk nobody can."""
+    return PublishError(
+        f"another job wrote to {job.out} and discarded what this one had staged: run it again when"
+        " nobody else writes there"
+    )
+
+
+def settle_others(job: Job, files: Sequence[StagedFile]) -> None:
+    """Have no other job commit to an object store between this one's check and its moves.
+
+    What others committed is published, so that the check meets it. Who was discarded itself must
+    not discard others in turn: then none would be done.
+    """
+    if is_remote(job.out):
+        _check_staged(job, files)
+        settle(job.out, job.storage, running=job.name)
+
+
+def _check_staged(job: Job, files: Sequence[StagedFile]) -> None:
+    staged = staged_sizes(job)
+    for file in files:
+        if staged.get(file.staged) != file.size:
+            found = staged.get(file.staged, "nothing")
+            path = staged_path(job, file.staged)
+            raise PublishError(f"{path} had {file.size} bytes when it was staged, now {found}")
 
 
 def _check_commit(job: Job, files: Sequence[StagedFile]) -> None:
     targets = [file.target for file in files]
     if len(set(targets)) != len(targets):
         raise PublishError(f"two staged files for one place in {job.out}")
-    staged = staged_sizes(job)
+    _check_staged(job, files)
     there = _published_sizes(job, files)
     for file in files:
         if not is_target(file.target):  # or nobody would publish it
             raise PublishError(f"{file.target!r} is no place in {job.out} where jobs publish")
-        if staged.get(file.staged) != file.size:
-            found = staged.get(file.staged, "nothing")
-            path = staged_path(job, file.staged)
-            raise PublishError(f"{path} had {file.size} bytes when it was staged, now {found}")
         if file.target in there and not file.replaces:
             raise PublishError(f"{join(job.out, file.target)} is in the way")
     if apart := _other_disk(job, files):
@@ -304,10 +383,11 @@ def staged_sizes(job: Job) -> dict[str, int]:
 
 def _sizes(folder: str, storage: StorageOptions) -> dict[str, int]:
     """The sizes of files by their name below `folder`."""
-    if not exists(folder, storage):
-        return {}
     skip = len(_listed(folder).rstrip("/")) + 1
-    return {entry.path[skip:]: entry.size for entry in list_files(folder, storage)}
+    try:
+        return {entry.path[skip:]: entry.size for entry in list_files(folder, storage)}
+    except FileNotFoundError:
+        return {}
 
 
 def _listed(folder: str) -> str:
@@ -317,6 +397,21 @@ def _listed(folder: str) -> str:
 
 def publish(job: Job) -> None:
     """Bring OUT to the state that was committed; repeated as often as it takes."""
+    if not is_remote(job.out):
+        _publish(job)
+        return
+    for _ in range(_ROUNDS):
+        if not _has_commit(job):
+            if is_published(job):  # by somebody who met the commit
+                return
+            raise discarded(job)
+        with suppress(FileNotFoundError):  # the same, and this far yet
+            _publish(job)
+            return
+    raise PublishError(f"others take away what {job.folder} publishes: see what they are")
+
+
+def _publish(job: Job) -> None:
     files = committed_files(job)
     staged = staged_sizes(job)
     _check_way(job, files, staged)
@@ -334,6 +429,15 @@ def publish(job: Job) -> None:
     delete_tree(job.path(_STAGING), job.storage)
     delete_tree(job.path(_FINISHED), job.storage)
     move_files([(job.path(_COMMIT), job.path(PUBLISHED))], job.storage)
+    if is_remote(job.out):  # last: without it the commit would not count
+        _delete_claims(job)
+
+
+def _delete_claims(job: Job) -> None:
+    """Also those of runs that lost: what is published needs none."""
+    for name in list_names(job.folder, job.storage):
+        if name.startswith(_CLAIM):
+            delete_file(job.path(name), job.storage)
 
 
 def _check_way(job: Job, files: Sequence[StagedFile], staged: Mapping[str, int]) -> None:
@@ -366,7 +470,8 @@ def _is_moved(job: Job, file: StagedFile, size: int) -> bool:
     that lost power may have kept both names of a file that was renamed.
     """
     if is_remote(job.out):
-        return size == file.size
+        copied = join(job.out, file.target)
+        return size == file.size and same_bytes(staged_path(job, file.staged), copied, job.storage)
     target = local_path(join(job.out, file.target))
     return os.path.samestat(os.lstat(local_path(staged_path(job, file.staged))), os.lstat(target))
 
@@ -381,9 +486,46 @@ def _refuse_links(out: str, folder: str) -> None:
 
 def discard(job: Job) -> None:
     """Forget a job that was not committed."""
-    if exists(job.path(_COMMIT), job.storage):
+    if not withdraw(job):
         raise PublishError(f"{job.folder} was committed: publish it")
+
+
+def withdraw(job: Job) -> bool:
+    """Forget a job unless it was committed, and say whether it is forgotten."""
+    if is_remote(job.out):
+        return _withdraw_from_store(job)
+    if exists(job.path(_COMMIT)):
+        return False
     forget(job)
+    return True
+
+
+def _withdraw_from_store(job: Job) -> bool:
+    """Its process may live, and commit at any moment: an empty commit keeps it from that.
+
+    What is deleted was there before the empty commit was seen: if that is taken away by another who
+    discards, and the same job begins again, nothing of it is touched.
+    """
+    marker = job.path(_COMMIT)
+    for _ in range(_ROUNDS):
+        left = [
+            name
+            for name in _sizes(job.folder, job.storage)
+            if name != _COMMIT and not name.startswith(f"{_QUARANTINE}/")
+        ]
+        if not create_file(marker, b"", job.storage):
+            if is_committed(job):
+                return False
+            write_file(
+                marker, b"", job.storage
+            )  # a commit that came after a discard, or that is gone
+        if exists(job.path(PUBLISHED), job.storage):  # by its process, just now
+            return False
+        if not left:
+            delete_file(marker, job.storage)
+            return True
+        delete_files([job.path(name) for name in left], job.storage)
+    return True  # its process still stages: it cannot commit, and the next writer deletes the rest
 
 
 def forget(job: Job) -> None:
@@ -405,7 +547,7 @@ def settle(out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, running: str 
 
     A local job whose process lives is left alone, and named if it will write. An object store has
     no locks: there, one job at a time may write to OUT, and a second makes the first fail when it
-    commits.
+    commits, or publishes what the first one committed.
     """
     alive = []
     for name in open_journals(out, storage):
@@ -415,10 +557,8 @@ def settle(out: str, storage: StorageOptions = DEFAULT_OPTIONS, *, running: str 
         with locked(job) as mine:
             if not mine:
                 alive.append(name)
-            elif exists(job.path(_COMMIT), storage):
+            elif not withdraw(job):
                 publish(job)
-            else:
-                forget(job)
     return [name for name in alive if not name.startswith(_SCRATCH)]
 
 
@@ -466,8 +606,10 @@ def _journals(out: str, storage: StorageOptions) -> dict[str, set[str]]:
     folder = journal_folder(out)
     names: dict[str, set[str]] = {}
     if is_remote(out):
-        for path in _sizes(folder, storage):
+        for path, size in _sizes(folder, storage).items():
             name, separator, inside = path.partition("/")
+            if inside == _COMMIT and size == 0:
+                inside = _DISCARDED
             if separator:
                 names.setdefault(name, set()).add(inside.partition("/")[0])
         return names

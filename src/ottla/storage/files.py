@@ -31,6 +31,7 @@ from ottla.storage.retries import ShortAnswerError, StoreError, counted_requests
 _READ_LIMIT: Final = 1 << 30  # one pread returns at most 2^31 - 4096 bytes
 STREAM_SIZE: Final = (1 << 63) - 1  # nobody knows it before the end
 _STREAM_HEAD: Final = 1 << 16
+_COMPARED: Final = 4 << 20  # bytes at once
 _MOMENT: Final = 0.05  # how long what came first of a stream waits for more, in seconds
 
 
@@ -421,6 +422,23 @@ def read_bytes(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) 
     """The whole of a small file."""
     with open_current(source, options) as file:
         return file.read()
+
+
+def same_bytes(first: str, second: str, options: StorageOptions) -> bool:
+    """Whether two files are the same."""
+    with open_file(first, options) as one, open_file(second, options) as other:
+        if one.size != other.size:
+            return False
+        one.expect(one.size)
+        other.expect(other.size)
+        mine, its = np.empty((2, _COMPARED), dtype=np.uint8)
+        for position in range(0, one.size, _COMPARED):
+            count = one.read_into(mine, position, _COMPARED)
+            if count != other.read_into(its, position, _COMPARED):
+                return False
+            if not np.array_equal(mine[:count], its[:count]):
+                return False
+    return True
 
 
 def open_current(source: Path | Entry, options: StorageOptions = DEFAULT_OPTIONS) -> File:

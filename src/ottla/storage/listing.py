@@ -148,14 +148,12 @@ def _look_for(uri: str, options: StorageOptions) -> fs.FileInfo:
 
 def list_names(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> list[str]:
     """The names of what lies directly in a directory or below a prefix; none if it is not there."""
-    if not exists(path, options):
-        return []
     if not is_remote(path):
-        return sorted(os.listdir(local_path(path)))
+        return sorted(os.listdir(local_path(path))) if exists(path) else []
     system, key = connect(os.fspath(path), options)
     # Arrow shows no folder of Google's store that has no object of its own.
     deep = parse_address(os.fspath(path)).store == GCS
-    selector = fs.FileSelector(key, recursive=deep)
+    selector = fs.FileSelector(key, allow_not_found=True, recursive=deep)
     found = send("listing", os.fspath(path), lambda: system.get_file_info(selector))
     return sorted({item.path.removeprefix(f"{key}/").partition("/")[0] for item in found})
 
@@ -270,6 +268,10 @@ def special_kind(status: os.stat_result) -> str | None:
 
 def _list_remote(uri: str, options: StorageOptions, whole: frozenset[str]) -> Iterable[Folder]:
     """By a request for every thousand keys, where the store is one of `whole`."""
+    if parse_address(uri).store == GCS:  # who looks for a prefix there lists all that is below it
+        found = _list_below(uri, connect(uri, options)[1], options)
+        if found:
+            return found
     info = _look_for(uri, options)
     if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(f"no such object or prefix: {uri}")
@@ -303,7 +305,7 @@ def _list_below(
     uri: str, prefix: str, options: StorageOptions, counted: Requests | None = None
 ) -> list[Folder]:
     system, key = connect(uri, options)
-    # What was below a prefix may have been deleted since it was seen, as from a local directory.
+    # What was there a moment ago may be gone.
     selector = fs.FileSelector(prefix, allow_not_found=True, recursive=True)
     found = send("listing", uri, lambda: system.get_file_info(selector), counted)
     return _fold(found, uri, key)

@@ -8,10 +8,13 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from pyarrow import fs
 
 from ottla.storage.conditional_put import delete_on_azure, put_if_absent, require_client
 from ottla.storage.listing import exists, list_files
@@ -27,7 +30,10 @@ from ottla.storage.object_store import (
 from ottla.storage.paths import Path, is_remote, join, local_path, real_path
 from ottla.storage.retries import ShortAnswerError, counted_requests, named, send
 
+Argument = TypeVar("Argument")
+
 _WRITE_BACK_BYTES: Final = 8 << 20
+_MOVERS: Final = 32  # objects that are moved or deleted at once: most of it is waiting
 
 
 def write_file(path: Path, data: bytes, options: StorageOptions = DEFAULT_OPTIONS) -> None:
@@ -176,15 +182,15 @@ class _FlushedFile(io.FileIO):
 
 
 def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAULT_OPTIONS) -> None:
-    """Rename, replacing targets: each atomic locally, a copy and a delete on an object store."""
+    """Rename, replacing targets: each atomic locally, a copy and a delete on an object store.
+
+    There many are under way at once; all are of one store.
+    """
+    if moves and is_remote(moves[0][0]):
+        _at_once(partial(_move_object, options), moves)
+        return
     folders = set()
     for source, target in moves:
-        if is_remote(source):
-            system, key = connect(source, options)
-            copied = connect(target, options)[1]  # Azure moves only those of some accounts
-            send("copying", source, partial(_copy, system, key, copied))
-            send("deleting", source, partial(_delete, source, options))
-            continue
         folder = os.path.dirname(local_path(target)) or "."
         os.makedirs(folder, exist_ok=True)
         os.replace(local_path(source), local_path(target))
@@ -193,9 +199,39 @@ def move_files(moves: Sequence[tuple[str, str]], options: StorageOptions = DEFAU
         sync_directory(folder)
 
 
+def _at_once(work: Callable[[Argument], None], items: Sequence[Argument]) -> None:
+    """Do the same to many objects; the first error ends it, when what was begun is done."""
+    if len(items) == 1:
+        work(items[0])
+        return
+    counted = counted_requests()
+
+    def count_and_work(item: Argument) -> None:
+        with counted.counting():
+            work(item)
+
+    with ThreadPoolExecutor(_MOVERS, thread_name_prefix="ottla-move") as movers:
+        for _ in movers.map(count_and_work, items):
+            pass
+
+
+def _move_object(options: StorageOptions, move: tuple[str, str]) -> None:
+    source, target = move
+    system, key = connect(source, options)
+    copied = connect(target, options)[1]  # Azure moves only those of some accounts
+    send("copying", source, partial(_copy, system, key, copied))
+    send("deleting", source, partial(_delete, source, options))
+
+
 def _copy(system: Any, source: str, target: str) -> None:
     """Copy an object, and look whether all of it came before anybody deletes the original."""
-    system.copy_file(source, target)
+    try:
+        system.copy_file(source, target)
+    except OSError:
+        if system.get_file_info(source).type != fs.FileType.NotFound:
+            raise
+        # Not all stores say so in a way that Arrow understands.
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source) from None
     counted_requests().add(count=2)
     there, came = system.get_file_info([source, target])
     if came.size is None or came.size != there.size:
@@ -263,13 +299,17 @@ def set_modified(path: Path, modified_ms: int) -> None:
 def delete_file(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
     """Delete a file; one that is gone is no error, so that a clean-up can be repeated."""
     if is_remote(path):
-        if exists(path, options):
-            send("deleting", os.fspath(path), partial(_delete, os.fspath(path), options))
+        send("deleting", os.fspath(path), partial(_delete, os.fspath(path), options))
         return
     try:
         os.unlink(local_path(path))
     except FileNotFoundError:
         return
+
+
+def delete_files(paths: Sequence[str], options: StorageOptions) -> None:
+    """Delete files, as `delete_file` does."""
+    _at_once(partial(delete_file, options=options), paths)
 
 
 def _delete(uri: str, options: StorageOptions) -> None:
@@ -295,8 +335,7 @@ def delete_tree(path: Path, options: StorageOptions = DEFAULT_OPTIONS) -> None:
             with suppress(OSError):
                 system.delete_dir(key)
         if exists(path, options):
-            for entry in list_files(path, options):
-                delete_file(entry.path, options)
+            delete_files([entry.path for entry in list_files(path, options)], options)
         return
     while os.path.exists(local_path(path)):
         try:

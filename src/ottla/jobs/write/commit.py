@@ -49,7 +49,8 @@ _STREAM: Final = "stream-"
 SAVES: Final = (_SAVE, _ONCE, _STREAM)  # how jobs begin that publish under the lock of OUT
 _STREAM_NAME: Final = re.compile(rf"({_STREAM}[0-9a-f]+-)([0-9]+)")
 _MAX_NEW_PARTITIONS: Final = 10_000  # each gets files; a wrong number in a row must not fill OUT
-_STAMPERS: Final = 8  # kernels run without the GIL, and the rest is waiting for the disk
+_STAMPERS: Final = 8  # kernels run without the GIL, and the rest is waiting
+_STAMPED_BYTES: Final = 256 << 20  # of segments from a store: each is in memory, whole
 _PLACERS: Final = 8  # a partition is a few small files to read and to write, durably
 
 
@@ -125,7 +126,7 @@ def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]
                 publish(job)
             return []
         placed = _place(job, writing, [part for parts in tasks for part in parts])
-        with ThreadPoolExecutor(1 if is_remote(job.out) else _STAMPERS) as stampers:
+        with ThreadPoolExecutor(_stampers(job, placed)) as stampers:
             stamps = [(each.account, stamp) for each in placed for stamp in each.stamps]
             for (account, _), sent in zip(stamps, stampers.map(stamp, stamps), strict=True):
                 for name, count in zip(REQUESTS, sent, strict=True):
@@ -136,6 +137,14 @@ def commit_rows(job: Job, writing: Writing, tasks: Sequence[Sequence[StagedPart]
         with suppress(OSError):  # the rows are there, whatever becomes of old journals
             _forget_older(job)
         return rows
+
+
+def _stampers(job: Job, placed: Sequence[Placed]) -> int:
+    """How many segments are stamped at once."""
+    if not is_remote(job.out):
+        return _STAMPERS
+    largest = max((file.size for each in placed for file in each.files), default=0)
+    return max(1, min(_STAMPERS, _STAMPED_BYTES // max(1, largest)))
 
 
 def abandon_rows(job: Job) -> None:
