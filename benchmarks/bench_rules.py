@@ -226,7 +226,7 @@ def _compaction(codec: Codec) -> Sum:
         return newest.newest()
 
     def learn() -> Int64s:
-        return find((window[1], decode_whole(by_key, *window)) for window in windows)
+        return find((window[1], decode_whole(by_key, *window).decoded) for window in windows)
 
     def whole() -> int:
         cleaner = _cleaner(learn())
@@ -281,7 +281,7 @@ def _kept(
     """What a round writes anew of a window, and where its batches begin."""
     _, batches = window
     records, counts = decoded
-    retention = _cleaner(survivors).judge(
+    retention = _cleaner(survivors).check_retention(
         batches, no_markers(counts.size), counts, records, keeps_legacy_tombstones=True
     )
     rebuilt = retention.outcome == Outcome.REBUILT

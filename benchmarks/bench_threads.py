@@ -49,8 +49,9 @@ for line in sys.stdin:
     what, root, out = line.split()
     begin = time.perf_counter()
     WORKS[what](root, out)
-    print(time.perf_counter() - begin, flush=True)
+    seconds = time.perf_counter() - begin
     for made in (out, out + ".ottla"): shutil.rmtree(made, ignore_errors=True)
+    print(seconds, flush=True)
 """
 
 
