@@ -18,7 +18,7 @@ from ottla.batch.new_batch import NewBatch
 from ottla.errors import Violation
 from ottla.format.attributes import Codec
 from ottla.kernels.bytes.crc import compute_crcs
-from ottla.kernels.records.scan import scan
+from ottla.kernels.records.scan import scan, scan_and_check
 from ottla.kernels.tables import Batches, Wanted, allocate_batches, take_batches
 from ottla.log.check.partition import Seen, check_seen, see_tail, see_window
 from ottla.log.files.partition import Partition, Segment
@@ -49,11 +49,10 @@ def decode(data: Bytes) -> int:
     while at < size:
         stop = min(size, at + WINDOW_BYTES)
         table = allocate_batches(max(1 << 10, 2 * rows), allocate_from_pool)
-        rows, stopped, _, needed = scan(data, at, stop, 0, table)
+        rows, stopped, _, needed = scan_and_check(data, at, stop, 0, table)
         if rows == 0:  # one batch larger than a window
-            rows, stopped, _, _ = scan(data, at, min(size, at + needed), 0, table)
+            rows, stopped, _, _ = scan_and_check(data, at, min(size, at + needed), 0, table)
         batches = take_batches(table, slice(0, rows))
-        compute_crcs(data, 0, batches)
         for chunk, broken in decoder.decode(Region(data, size, "memory", 0), batches):
             assert not broken
             count += 0 if chunk is None else records_to_arrow(chunk, COLUMNS).num_rows

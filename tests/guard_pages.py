@@ -25,9 +25,8 @@ from ottla.batch.select import Selected
 from ottla.codec import gzip as gzip_codec
 from ottla.codec import lz4 as lz4_codec
 from ottla.codec import zstd as zstd_codec
-from ottla.kernels.bytes.crc import compute_crcs
 from ottla.kernels.frames import gzip, lz4, snappy, zstd
-from ottla.kernels.records.scan import scan
+from ottla.kernels.records.scan import scan_and_check
 from ottla.kernels.tables import Wanted, allocate_batches, take_batches
 from ottla.region import PADDING, Bytes, Region
 
@@ -113,9 +112,8 @@ def decode(data: bytes) -> tuple[int, int]:
     at = records = broken = 0
     decoder = Decoder(EVERYTHING, check_crcs=False, allocate=guarded)
     while True:
-        found, stopped, _, _ = scan(source, at, len(data), 0, table)
+        found, stopped, _, _ = scan_and_check(source, at, len(data), 0, table)
         batches = take_batches(table, slice(0, found))
-        compute_crcs(source, 0, batches)
         for chunk, left_out in decoder.decode(region, batches):
             records += select(chunk)
             broken += len(left_out)

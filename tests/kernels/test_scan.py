@@ -1,11 +1,12 @@
 """Cutting batches, against the order of checks of ByteBufferLogInputStream (kafka-facts 1.3)."""
 
 import struct
+from typing import Any
 
 import pytest
 
-from builders import Row, batch
-from ottla.kernels.records.scan import scan
+from builders import Row, batch, segment
+from ottla.kernels.records.scan import scan, scan_and_check
 from ottla.kernels.status import (
     END,
     MAGIC_UNKNOWN,
@@ -36,16 +37,21 @@ CASES = [
 ]
 
 
+BOTH = pytest.mark.parametrize("cut", [scan, scan_and_check])
+
+
+@BOTH
 @pytest.mark.parametrize(("data", "status", "size"), CASES)
-def test_what_stops_the_cutting(data: bytes, status: int, size: int) -> None:
+def test_what_stops_the_cutting(cut: Any, data: bytes, status: int, size: int) -> None:
     table = allocate_batches(4)
-    assert scan(padded(data), 0, len(data), 0, table) == (0, 0, status, size)
+    assert cut(padded(data), 0, len(data), 0, table) == (0, 0, status, size)
 
 
-def test_positions_count_from_the_origin() -> None:
+@BOTH
+def test_positions_count_from_the_origin(cut: Any) -> None:
     data = batch([Row(7), Row(8)]) + batch([Row(9)], leader_epoch=3, producer=(4, 5, 6))
     table = allocate_batches(4)
-    rows, stopped, status, _ = scan(padded(data), 0, len(data), 1000, table)
+    rows, stopped, status, _ = cut(padded(data), 0, len(data), 1000, table)
     assert (rows, stopped, status) == (2, len(data), END)
     assert table.position[:2].tolist() == [1000, 1000 + int(table.size[0])]
     assert table.last_offset[:2].tolist() == [8, 9]
@@ -53,7 +59,20 @@ def test_positions_count_from_the_origin() -> None:
     assert [int(column[1]) for column in table[12:16]] == [4, 5, 6, 1]
 
 
-def test_a_full_table_is_said() -> None:
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_crcs_are_computed_on_the_way(magic: int) -> None:
+    """Of batches of many sizes; the builder has CRCs of zlib and of a plain loop."""
+    whole = [segment([Row(n, 0, b"k", bytes(37 * n))], magic=magic, codec=0) for n in range(1, 200)]
+    broken = [data[:-1] + b"?" for data in whole]
+    data = b"".join(whole + broken)
+    table = allocate_batches(len(whole) * 2)
+    rows, stopped, _, _ = scan_and_check(padded(data), 0, len(data), 1000, table)
+    assert (rows, stopped) == (len(whole) * 2, len(data))
+    assert (table.computed_crc == table.crc).tolist() == [True] * 199 + [False] * 199
+
+
+@BOTH
+def test_a_full_table_is_said(cut: Any) -> None:
     data = batch([Row(0)]) + batch([Row(1)])
-    rows, _, status, _ = scan(padded(data), 0, len(data), 0, allocate_batches(1))
+    rows, _, status, _ = cut(padded(data), 0, len(data), 0, allocate_batches(1))
     assert (rows, status) == (1, TABLE_FULL)

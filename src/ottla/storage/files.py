@@ -114,9 +114,7 @@ class File:
 
     def read_again(self, buffer: Bytes, position: int, size: int) -> bool:
         """Have a store send bytes once more that make no sense; whether others came this time."""
-        if not isinstance(self.source, _Remote):
-            return False
-        return self.source.read_again(buffer[:size], position)
+        return isinstance(self.source, _Remote) and self.source.read_again(buffer[:size], position)
 
     def read(self) -> bytes:
         """The whole of a small file."""
@@ -128,6 +126,11 @@ class File:
         got = self.read_into(buffer, position, size)
         if got < size:
             raise shrunk(self.path, position + got, position + size)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a store sends its bytes, which can be asked for a second time."""
+        return isinstance(self.source, _Remote)
 
     @property
     def is_stream(self) -> bool:

@@ -212,13 +212,18 @@ else:
     crc32c_inlined = crc32c_by_tables
 
 
+@inlined
+def compute_crc(data: Bytes, at: int, row: int, batches: Batches) -> None:
+    """Fill `computed_crc` of the batch at data[at]."""
+    stop = at + batches.size[row]
+    if batches.magic[row] < 2:
+        batches.computed_crc[row] = crc32(data, at + MESSAGE_CRC_COVERS, stop)
+    else:
+        batches.computed_crc[row] = crc32c_inlined(data, at + CRC_COVERS, stop)
+
+
 @kernel
 def compute_crcs(data: Bytes, origin: int, batches: Batches) -> None:
     """Fill `computed_crc` of every batch; `origin` is the file position of data[0]."""
     for row in range(batches.position.size):
-        at = batches.position[row] - origin
-        stop = at + batches.size[row]
-        if batches.magic[row] < 2:
-            batches.computed_crc[row] = crc32(data, at + MESSAGE_CRC_COVERS, stop)
-        else:
-            batches.computed_crc[row] = crc32c_inlined(data, at + CRC_COVERS, stop)
+        compute_crc(data, batches.position[row] - origin, row, batches)

@@ -34,6 +34,7 @@ from ottla.format.sentinels import (
     NO_TIMESTAMP,
 )
 from ottla.kernels._jit import i64, inlined, kernel
+from ottla.kernels.bytes.crc import compute_crc
 from ottla.kernels.bytes.ints import read_i8, read_i16, read_i32, read_i64, read_u32, wrapping_add
 from ottla.kernels.bytes.memory import prefetch
 from ottla.kernels.status import END, MAGIC_UNKNOWN, OK, SIZE_TOO_LARGE, SIZE_TOO_SMALL, TABLE_FULL
@@ -131,19 +132,36 @@ def fill_row(data: Bytes, at: int, size: int, origin: int, batches: Batches, row
         view_legacy(data, at, row, batches)
 
 
-@kernel
-def scan(
-    data: Bytes, start: int, stop: int, origin: int, batches: Batches
+@inlined
+def _scan(
+    data: Bytes, start: int, stop: int, origin: int, batches: Batches, checks: bool
 ) -> tuple[int, int, int, int]:
-    """Fill rows from data[start:stop]; return (rows, where it stopped, status, size seen there)."""
     at = start
     for row in range(batches.position.size):
         size, status = frame_at(data, at, stop - at)
         if status != OK:
             return row, at, status, size
         fill_row(data, at, size, origin, batches, row)
-        if size < _SMALL:
+        if checks:
+            compute_crc(data, at, row, batches)
+        elif size < _SMALL:
             for line in range(at, at + size, 64):
                 prefetch(data, line + _SMALL)
         at += size
     return batches.position.size, at, TABLE_FULL, 0
+
+
+@kernel
+def scan(
+    data: Bytes, start: int, stop: int, origin: int, batches: Batches
+) -> tuple[int, int, int, int]:
+    """Fill rows from data[start:stop]; return (rows, where it stopped, status, size seen there)."""
+    return _scan(data, start, stop, origin, batches, False)
+
+
+@kernel
+def scan_and_check(
+    data: Bytes, start: int, stop: int, origin: int, batches: Batches
+) -> tuple[int, int, int, int]:
+    """As `scan`, and fill `computed_crc`: in one pass bytes come from memory once only."""
+    return _scan(data, start, stop, origin, batches, True)

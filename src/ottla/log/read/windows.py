@@ -19,8 +19,7 @@ from ottla.batch.decode import DEFAULT_MAX_BATCH_BYTES
 from ottla.batch.memory import allocate_from_pool
 from ottla.errors import Rule, Violation, require_sound
 from ottla.kernels import status
-from ottla.kernels.bytes.crc import compute_crcs
-from ottla.kernels.records.scan import scan
+from ottla.kernels.records.scan import scan, scan_and_check
 from ottla.kernels.tables import Batches, allocate_batches, take_batches
 from ottla.log.read.buffer import WINDOW_BYTES, Buffer
 from ottla.log.read.index_entries import FindEntry, know_nothing
@@ -82,12 +81,13 @@ def read_windows(
     """Cut the file into windows; each must be used before the next is asked for."""
     asked = file.size if end is None else end
     limits = _WindowLimits(asked, ending, find_next, max_batch_bytes)
+    asks_again = check_crcs and file.is_remote
     with Buffer(file, start, asked) as buffer:
         at, needed, least, capacity = start, WINDOW_BYTES, 1, _TABLE_ROWS
         while True:
             buffer.advance(at, needed, least)
             batches, stop = _scan(buffer, capacity, check_crcs)
-            if check_crcs and _is_suspect(buffer, batches, stop) and buffer.read_again():
+            if asks_again and _is_suspect(buffer, batches, stop) and buffer.read_again():
                 batches, stop = _scan(buffer, capacity, check_crcs)
             window = _without_overlong(_explain(buffer, batches, stop, limits), limits, check_crcs)
             window = _without_lost(window, buffer, limits)
@@ -115,10 +115,9 @@ def require_sound_windows(windows: Iterator[Window]) -> Iterator[Window]:
 
 def _scan(buffer: Buffer, capacity: int, check_crcs: bool) -> tuple[Batches, _Stop]:
     table = allocate_batches(capacity, allocate_from_pool)
-    rows, stopped, outcome, size = scan(buffer.data, 0, buffer.size, buffer.position, table)
+    cut = scan_and_check if check_crcs else scan
+    rows, stopped, outcome, size = cut(buffer.data, 0, buffer.size, buffer.position, table)
     batches = take_batches(table, slice(0, rows))
-    if check_crcs:
-        compute_crcs(buffer.data, buffer.position, batches)
     return batches, _Stop(buffer.position + stopped, outcome, size)
 
 
